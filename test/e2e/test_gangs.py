@@ -65,10 +65,13 @@ def claims_there(n):
 # Where the leader is when it ends: behind which of its writes.
 KILL_POINTS = {
     "the claim that decides": claims_there(1),
+    "the second claim": claims_there(2),
     "the third claim": claims_there(3),
     "the last claim": claims_there(4),
     "the decision": lambda all_of, free: len(all_of) == 4 and not any(x.get("open") for x in all_of),
+    "the last that is settled": lambda all_of, free: len(all_of) == 4 and not any(x.get("gang") for x in all_of),
     "the first that is let go": lambda all_of, free: free,
+    "the second that is let go": lambda all_of, free: len(free) > 1,
 }
 
 

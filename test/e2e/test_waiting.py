@@ -198,18 +198,102 @@ def test_who_wants_to_start_without_a_claim(c):
         assert let_go(c, [ns]) == {"holds"} and len(claims(c)) == 1
 
 
+PLACED = """\
+apiVersion: poolgate.io/v1alpha1
+kind: LauncherProfile
+metadata: {name: placed}
+spec:
+  kind: wrap
+  placement: servers
+  can: {fraction: bookkeeping}
+  argv: [/bin/env, "WORDS={servers}/{gpus}"]
+  env: [{name: SERVER, value: "{servers}"}, {name: GPUS, value: "{gpus}"}]
+"""
+
+
+def composed_placed():
+    """The same, with a profile that tells a container in words and in variables which GPUs its claim has."""
+    folder = COMPOSED + "-placed"
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "placed.yaml"), "w", encoding="utf-8") as f:
+        f.write(PLACED)
+    with open(os.path.join(folder, "kustomization.yaml"), "w", encoding="utf-8") as f:
+        yaml.safe_dump({"resources": ["../../../manifests/base"], "components": ["../../../manifests/components/waiting"], "configMapGenerator": [
+            {"name": "poolgate-launchers", "namespace": SYSTEM, "behavior": "merge", "files": ["placed.yaml"]}]}, f)
+    return os.path.relpath(folder, ROOT)
+def log_of(c, name, ns):
+    return c.kubectl("-n", ns, "logs", name).stdout.split()
+
+
+def succeeded(c, spaces):
+    return [p for ns in spaces for p in c.client.items("pods", ns) if p["status"].get("phase") == "Succeeded"]
+
+
+def ten_run_in_their_order(c, spaces):
+    """One namespace holds a GPU for good: the others' pods go before its own, each by age, and each is told the GPU of its claim."""
+    places, order, addresses = {}, [], {s["metadata"]["name"]: s["spec"]["address"] for s in c.client.items("gpuservers")}
+
+    def see(kind, pod):
+        name, place = pod["metadata"]["name"], pod["metadata"]["annotations"].get("poolgate.io/place")
+        if kind != "DELETED" and not gated(pod) and name not in places:
+            places[name] = place
+            order.append(name)
+
+    def create(name, ns, command):
+        pod = waiting(name, command=("/bin/sh", "-c", command))
+        pod["metadata"]["annotations"] = {"auto-management/bitfusion": "all", "poolgate.io/launcher": "placed", "poolgate.io/when-full": "wait"}
+        c.client.create(pod, namespace=ns)
+
+    names = [f"w{i}" for i in range(10)]
+    with contextlib.ExitStack() as stack:
+        for ns in spaces:
+            stack.enter_context(kube.Observer(c.client, "pods", ns, on_event=see))
+        create("stays", spaces[0], "sleep 600")
+        create("turn", spaces[1], "sleep 600")
+        wait_for(lambda: len(order) == 2, 20, "a full pool")
+        for i, name in enumerate(names):
+            create(name, spaces[i % 3], "echo $WORDS $SERVER $GPUS")
+            time.sleep(0 if i % 3 == 2 else 1.1)  # ages are told in seconds
+        assert len(order) == 2 and len(claims(c)) == 2
+        c.client.delete("pods", "turn", spaces[1], grace=0)
+        wait_for(lambda: len(succeeded(c, spaces)) == 10, 120, "ten that have run")
+    assert sorted(order[2:], key=names.index) == names
+    mine = set(names[::3])
+    assert [n for n in order[2:] if n not in mine] + [n for n in order[2:] if n in mine] == order[2:], order
+    assert [n for n in order[2:] if n in mine] == names[::3], order
+    for pod in succeeded(c, spaces):
+        name, ns = pod["metadata"]["name"], pod["metadata"]["namespace"]
+        server, gpu = places[name].split("/")
+        assert log_of(c, name, ns) == [f"{addresses[server]}/{gpu}", addresses[server], gpu], (name, places[name])
+        assert places[name] != places["stays"], "two on one GPU"
+    return places
+
+
+def a_job_says_how_large_its_gang_is(c, ns):
+    """Three at a time of two GPUs would never start; the Job is told to make two, and both of them run at once, twice."""
+    template = waiting("x", command=("/bin/sh", "-c", "sleep 1"))
+    template["metadata"].pop("name")
+    template["metadata"]["annotations"].update({"poolgate.io/gang": "pair", "poolgate.io/gang-size": "job"})
+    c.client.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {
+        "parallelism": 3, "completions": 4, "backoffLimit": 0,
+        "template": {"metadata": template["metadata"], "spec": template["spec"]}}}, namespace=ns)
+    told = wait_for(lambda: [x for p in c.client.items("pods", ns) if (x := condition(p)) and x["reason"] == "NeverFits"], 20, "a reason")
+    assert "all 3 members of its gang" in told[0]["message"], told
+    assert not let_go(c, [ns]) and not claims(c)
+    c.client.patch("jobs", "j", {"spec": {"parallelism": 2}}, ns)
+    wait_for(lambda: c.client.get("jobs", "j", ns).get("status", {}).get("succeeded") == 4, 120, "four that have run")
+
+
 def test_each_of_them_runs(installed):
-    """On kubelets, with a Job: its pods wait by themselves, one after the other."""
-    product.install(installed, composed())
+    """On kubelets: ten pods of three namespaces, each on the GPU that its claim names, and a gang of a Job."""
+    product.install(installed, composed_placed())
     try:
-        with servers(installed, {"gpu-r": 1}), client_namespace(installed, name="job") as ns:
-            template = gpu_pod("x", command=("/bin/sh", "-c", "sleep 1"))
-            template["metadata"].pop("name")
-            installed.client.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {
-                "parallelism": 4, "completions": 4, "backoffLimit": 0,
-                "template": {"metadata": template["metadata"], "spec": template["spec"]}}}, namespace=ns)
-            wait_for(lambda: installed.client.get("jobs", "j", ns).get("status", {}).get("succeeded") == 4, 180, "four that have run")
-            assert all(not gated(p) for p in installed.client.items("pods", ns))
+        with servers(installed, {"gpu-r": 1, "gpu-s": 1}), contextlib.ExitStack() as stack:
+            spaces = [stack.enter_context(client_namespace(installed, name=f"runs-{i}")) for i in range(3)]
+            ten_run_in_their_order(installed, spaces)
+            installed.client.delete("pods", "stays", spaces[0], grace=0)
+            wait_for(lambda: not claims(installed), 60, "claims that end")
+            a_job_says_how_large_its_gang_is(installed, stack.enter_context(client_namespace(installed, name="job")))
             wait_for(lambda: not claims(installed), 30, "claims that end")
     finally:
         product.install(installed)
