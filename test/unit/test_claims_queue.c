@@ -422,8 +422,8 @@ TEST(w9_who_never_waited_is_told_nothing)
 }
 
 /* Pods that wait, more than are written on side by side. */
-#define MANY 24
-#define SIDE_BY_SIDE 8
+#define MANY 48
+#define SIDE_BY_SIDE 16
 
 static void put_many(const char *plan, bool kueue)
 {
