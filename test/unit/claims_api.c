@@ -25,9 +25,9 @@ static void show(const struct pods_api_pod *p, struct buf *out)
 	buf_fmt(out,
 		"{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"%s\","
 		"\"namespace\":"
-		"\"n\",\"uid\":\"%s\",\"resourceVersion\":\"%u\","
+		"\"%c\",\"uid\":\"%s\",\"resourceVersion\":\"%u\","
 		"\"creationTimestamp\":\"2026-11-21T09:%02u:00Z\"",
-		p->name, p->uid, p->version, p->born);
+		p->name, p->namespace ? p->namespace : 'n', p->uid, p->version, p->born);
 	if (p->kueue)
 		buf_str(out, ",\"labels\":{\"kueue.x-k8s.io/queue-name\":\"q\"}");
 	if (p->deleting)
@@ -269,6 +269,15 @@ static void get_job(struct claims_api *c, const char *name, struct api_reply *re
 	api_status(reply, 404, "NotFound", "no such Job");
 }
 
+/* Its namespace may be any letter. */
+static bool is_one_pod(const char *path)
+{
+	size_t at = strlen("/api/v1/namespaces/");
+
+	return strlen(path) > at && strncmp(path, ONE_POD, at) == 0 &&
+	       strncmp(path + at + 1, ONE_POD + at + 1, strlen(ONE_POD) - at - 1) == 0;
+}
+
 static int handle(void *ctx, const struct api_request *req, struct api_reply *reply)
 {
 	struct claims_api *c = ctx;
@@ -294,7 +303,7 @@ static int handle(void *ctx, const struct api_request *req, struct api_reply *re
 		write_since(c, req, reply);
 	else if (strcmp(req->method, "PATCH") == 0)
 		write_place(c, req, reply);
-	else if (strncmp(req->path, ONE_POD, strlen(ONE_POD)) == 0)
+	else if (is_one_pod(req->path))
 		get(c, req->path + strlen(ONE_POD), reply);
 	else if (strncmp(req->path, PODS_PATH, strlen(PODS_PATH)) != 0)
 		return 1;
@@ -413,6 +422,13 @@ void pod_put_waiting(
 	struct claims_api *c, const char *name, const char *uid, const char *plan, unsigned born)
 {
 	put(c, name, uid, plan, true, false, born);
+}
+
+void pod_namespace(struct claims_api *c, const char *uid, char namespace)
+{
+	api_lock(c->api);
+	find(c, uid)->namespace = namespace;
+	api_unlock(c->api);
 }
 
 void pod_told_place(struct claims_api *c, const char *uid, const char *place)

@@ -47,6 +47,7 @@
 
 struct pods_api_pod {
 	char *name, *uid, *plan;
+	char namespace;    /* a letter; 0: n */
 	const char *place; /* that it was told; NULL: none */
 	const char *phase;
 	bool there, labelled, deleting, placed, gated;
@@ -119,6 +120,8 @@ void pod_kueue(struct claims_api *c, const char *uid);
 bool pod_is_marked(struct claims_api *c, const char *uid, char ret[static 32], int ms);
 /* Our gate stands before it, of which the watch does not tell. */
 void pod_gate_unseen(struct claims_api *c, const char *uid);
+/* It is in that namespace, of which the watch does not tell: a pod is from the beginning. */
+void pod_namespace(struct claims_api *c, const char *uid, char namespace);
 /* It was told this place. */
 void pod_told_place(struct claims_api *c, const char *uid, const char *place);
 void pod_phase(struct claims_api *c, const char *uid, const char *phase);
