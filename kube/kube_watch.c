@@ -118,7 +118,7 @@ static bool on_data(void *ctx, struct slice bytes)
 	return wanted(w) && reflector_body(w->reflector, bytes, clock_ms());
 }
 
-/* Has a restore of etcd been seen by somebody else? */
+/* Has a restore of etcd been seen by somebody else (rule R16)? */
 static void hear(struct kube_watch *w)
 {
 	unsigned restores = kube_restores(w->kube);
