@@ -189,7 +189,11 @@ static void add_roomy_of(struct search *s, const struct demand_container *c, uin
 			!search_open(s, e->server))
 			continue;
 		if (selected == SELECTED_SOME) {
-			n += search_add_bin(s, e->server)->n;
+			const struct bin *bin = search_add_bin(s, e->server);
+
+			/* its others may have less than what comes later */
+			for (uint32_t i = 0; i < bin->n; i++)
+				n += s->slots[bin->first + i].free >= e->free;
 			continue;
 		}
 		for (uint32_t i = 0; i < e->n; i++)
