@@ -85,6 +85,7 @@ static int commit(struct probe_poll *p, struct target *t, struct verdict *v)
 	return rc;
 }
 
+/* Rule R17: what is said of an answer that is too old, until a question that fails says more. */
 bool probe_aged(struct probe_poll *p, struct target *t, int64_t good_ms)
 {
 	struct verdict v = {

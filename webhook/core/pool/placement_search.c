@@ -191,9 +191,9 @@ static void add_roomy_of(struct search *s, const struct demand_container *c, uin
 		if (selected == SELECTED_SOME) {
 			const struct bin *bin = search_add_bin(s, e->server);
 
-			/* its others may have less than what comes later */
-			for (uint32_t i = 0; i < bin->n; i++)
-				n += s->slots[bin->first + i].free >= e->free;
+			/* its others may have less than what comes later, or be of another size */
+			for (uint32_t i = bin->first; i < bin->first + bin->n; i++)
+				n += s->slots[i].bytes == bytes && s->slots[i].free >= e->free;
 			continue;
 		}
 		for (uint32_t i = 0; i < e->n; i++)
