@@ -71,7 +71,6 @@ KILL_POINTS = {
     "the decision": lambda all_of, free: len(all_of) == 4 and not any(x.get("open") for x in all_of),
     "the last that is settled": lambda all_of, free: len(all_of) == 4 and not any(x.get("gang") for x in all_of),
     "the first that is let go": lambda all_of, free: free,
-    "the second that is let go": lambda all_of, free: len(free) > 1,
 }
 
 
