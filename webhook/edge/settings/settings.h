@@ -51,10 +51,11 @@ struct cluster_settings {
 	int64_t reserve_ms; /* a pod has waited for so long: what frees up is kept for it */
 	struct slice *priority_classes; /* whose priority counts among pods that wait */
 	size_t n_priority_classes;
-	bool eviction;            /* pods with a claim that find no node are evicted */
-	int64_t evict_after_ms;   /* after that time */
-	bool usage;               /* the leader has what is used counted and stored (law P7) */
-	const char *usage_listen; /* "ADDR:PORT" of the TLS server that shows it; NULL: off */
+	bool eviction;          /* pods with a claim that find no node are evicted */
+	int64_t evict_after_ms; /* after that time */
+	/* "ADDR:PORT" of the TLS server that shows what is used; NULL: off */
+	const char *usage_listen;
+	bool usage; /* the leader has what is used counted and stored (law P7) */
 	bool secrets_sync;
 	const char *secrets_source; /* NAMESPACE/NAME */
 	int64_t probe_every_ms;
