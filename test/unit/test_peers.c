@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: tries of peers, and pods that come again. */
-#include "net/peers.h"
 #include "gate/readmit.h"
+#include "net/peers.h"
 #include "test/unit/test.h"
 
 TEST(test_tries)
