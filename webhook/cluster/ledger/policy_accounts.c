@@ -398,7 +398,7 @@ int accounts_repair(struct accounts *x, const char *policy, const struct account
 	int64_t deadline_ms, struct err *err)
 {
 	struct account_entry *e;
-	uint32_t waiting = 0;
+	uint32_t waiting;
 	bool noted;
 	int rc;
 

@@ -163,11 +163,14 @@ void say_existing(const struct search *s, const struct filter *f, struct buf *b)
 	struct existing e = {.sort = inventory_filter_sort(f)};
 	const char *shown[NAMES_SHOWN];
 	const char *value;
+	struct slice key = {0};
 	size_t n = 0;
 
+	/* the addresses are the words without a key */
+	if (e.sort != FILTER_ADDRESS)
+		key = f->key;
 	if (s->inv->words)
-		e.words = server_words_column(
-			s->inv->words, e.sort == FILTER_ADDRESS ? (struct slice){0} : f->key);
+		e.words = server_words_column(s->inv->words, key);
 	if (s->inv->n_kinds)
 		memset(s->told, 0, s->inv->n_kinds * sizeof(*s->told));
 	while ((value = existing(s, f, &e))) {

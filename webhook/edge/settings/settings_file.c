@@ -37,10 +37,10 @@ int settings_check_listen(struct slice text, struct err *err)
 	return 0;
 }
 
-int settings_listen(const struct yaml_node *root, const char *key, bool can_be_off,
+int settings_listen(const struct yaml_node *map, const char *key, bool can_be_off,
 	struct settings *s, const char **ret, struct err *err)
 {
-	const struct yaml_node *node = yaml_get(root, key);
+	const struct yaml_node *node = yaml_get(map, key);
 	struct err why = {0};
 	struct slice text = {0};
 	bool on = true;
