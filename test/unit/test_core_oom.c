@@ -257,6 +257,7 @@ TEST(words_of_servers)
 	struct label labels[] = {{"zone", "x"}, {"host", "h"}};
 	struct gpu_server s = {.name = "a", .address = "a:1", .labels = labels, .n_labels = 2};
 	struct gpu_server plain = {.name = "b", .address = "b:1"};
+	char host[20], address[20];
 	bool failed = true;
 	long n;
 
@@ -269,8 +270,6 @@ TEST(words_of_servers)
 		taken = true;
 		/* so many that all lists grow */
 		for (size_t at = 1; taken && at < 30; at++) {
-			char host[20], address[20];
-
 			(void)snprintf(host, sizeof(host), "h%zu", at);
 			(void)snprintf(address, sizeof(address), "a:%zu", at);
 			labels[1].value = host;

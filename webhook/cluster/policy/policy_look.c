@@ -338,7 +338,9 @@ int policy_look_of(struct policy_look *l, struct slice namespace, bool picks, in
 	*ret = NULL;
 	if (find(l, &namespaces, namespace, picks, deadline_ms, a, &name, err) != 0)
 		return err->code;
-	if (!name.len && !a->failed)
+	if (a->failed)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	if (!name.len)
 		return l->cfg.required ? policy_required(err) : 0;
 	if (find(l, &policies, name, false, deadline_ms, a, &text, err) != 0)
 		return err->code;
