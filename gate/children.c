@@ -168,8 +168,7 @@ static char *share_of(const struct picture_claim *c)
 	return buf_take(&text, &(size_t){0});
 }
 
-/* Does a server that is being ended still have a GPU of this one? */
-static bool is_held(const struct children *all, const struct picture_claim *claim)
+bool children_held(const struct children *all, const struct picture_claim *claim)
 {
 	for (size_t i = 0; i < all->top; i++) {
 		const struct child *s = all->server[i];
@@ -207,7 +206,7 @@ static enum children_answer start(
 		(void)err_set(err, ERR_REFUSED, "%s", s->why);
 		return CHILDREN_FAILED;
 	}
-	if (is_held(s->all, claim))
+	if (children_held(s->all, claim))
 		return CHILDREN_WAIT;
 	if (child_start(s, claim, err) != 0) {
 		(void)snprintf(s->why, sizeof(s->why), "%.150s", err->msg);

@@ -68,6 +68,8 @@ struct children_tried {
  * ERR_INVALID, ERR_NOMEM; then there is none. */
 int children_try(struct children *all, const struct picture_claim *claim, const char *share,
 	struct children_tried *ret, struct err *err);
+/* Does a server that is being ended, or a self-test, still have a GPU of this claim? */
+bool children_held(const struct children *all, const struct picture_claim *claim);
 /* End it, and all that came of it. Nothing where there is none. */
 void children_tried(struct children *all, struct children_tried *t);
 

@@ -4,6 +4,7 @@
 #include "gate/selftest.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@
 /* Where no GPU is free; after a try that told nothing. */
 #define NONE_FREE_MS 10000
 #define AGAIN_MS 600000
+/* Where a server is still being ended, or the processes before. */
+#define HELD_MS 100
 
 static void over(struct selftest *t, enum gate_shares shares, const char *why)
 {
@@ -23,6 +26,7 @@ static void over(struct selftest *t, enum gate_shares shares, const char *why)
 	t->shares = shares;
 	t->state = shares == GATE_SHARES_UNKNOWN ? SELFTEST_DUE : SELFTEST_DONE;
 	t->again_ms = clock_ms() + AGAIN_MS;
+	t->control = false;
 	if (shares != GATE_SHARES_UNKNOWN)
 		log_line(t->log, shares == GATE_SHARES_HELD ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR,
 			shares == GATE_SHARES_HELD
@@ -34,6 +38,27 @@ static void over(struct selftest *t, enum gate_shares shares, const char *why)
 			"whether the profile holds a claim to its share is not known",
 			log_str("error", why));
 	t->told = shares == GATE_SHARES_UNKNOWN;
+}
+
+/* What the processes found: of half of the GPU, or, in a control, of all of it. */
+static void judge(struct selftest *t, bool held)
+{
+	if (!held && !t->control) {
+		over(t, GATE_SHARES_EXCEEDED, "");
+	} else if (t->others) {
+		over(t, GATE_SHARES_UNKNOWN, "somebody else computes on the GPU");
+	} else if (!held) {
+		over(t, GATE_SHARES_HELD, "");
+	} else if (t->control) {
+		over(t, GATE_SHARES_UNKNOWN,
+			"two processes do not get more with all of the GPU as "
+			"their share: others may have the rest");
+	} else {
+		children_tried(t->children, &t->tried);
+		t->control = true;
+		t->state = SELFTEST_DUE;
+		t->again_ms = clock_ms();
+	}
 }
 
 static void go_on(struct selftest *t)
@@ -52,10 +77,9 @@ static void hear_line(struct selftest *t, const char *line)
 	if (t->state == SELFTEST_STARTING && strcmp(line, "ready") == 0) {
 		t->state = SELFTEST_MEASURING;
 		t->until_ms = clock_ms() + (t->looks ? MEASURE_MS : 0);
-	} else if (t->state == SELFTEST_TRYING && strcmp(line, "held") == 0) {
-		over(t, GATE_SHARES_HELD, "");
-	} else if (t->state == SELFTEST_TRYING && strcmp(line, "exceeded") == 0) {
-		over(t, GATE_SHARES_EXCEEDED, "");
+	} else if (t->state == SELFTEST_TRYING &&
+		   (strcmp(line, "held") == 0 || strcmp(line, "exceeded") == 0)) {
+		judge(t, strcmp(line, "held") == 0);
 	} else {
 		over(t, GATE_SHARES_UNKNOWN,
 			strncmp(line, "unknown ", 8) == 0 ? line + 8 : "what it says is not known");
@@ -92,12 +116,25 @@ static void hear(void *ctx, uint32_t events)
 
 static void start(struct selftest *t, const struct picture *p)
 {
-	struct picture_gpu half = {p->spare.id, p->spare.bytes / 2, p->spare.bytes};
-	const struct picture_claim claim = {.uid = CHILDREN_TRY, .gpu = &half, .n_gpus = 1};
+	uint64_t half = p->spare.bytes / 2;
+	struct picture_gpu gpu = p->spare;
+	const struct picture_claim claim = {.uid = CHILDREN_TRY, .gpu = &gpu, .n_gpus = 1};
 	struct err err = {0};
 	char share[32];
 
-	(void)snprintf(share, sizeof(share), "%llu", (unsigned long long)half.bytes);
+	if (children_held(t->children, &claim)) {
+		t->again_ms = clock_ms() + HELD_MS;
+		return;
+	}
+	/* A control of another GPU would tell nothing. */
+	if (strcmp(t->gpu, gpu.id) != 0)
+		t->control = false;
+	if (!t->control) {
+		gpu.bytes = half;
+		t->others = false;
+		(void)snprintf(t->gpu, sizeof(t->gpu), "%s", gpu.id);
+	}
+	(void)snprintf(share, sizeof(share), "%llu", (unsigned long long)half);
 	t->len = 0;
 	t->watch = (struct loop_watch){hear, t};
 	if (children_try(t->children, &claim, share, &t->tried, &err) != 0 ||
@@ -107,12 +144,13 @@ static void start(struct selftest *t, const struct picture *p)
 	}
 	t->state = SELFTEST_STARTING;
 	t->until_ms = clock_ms() + PATIENCE_MS;
-	log_line(t->log, LOG_LEVEL_INFO, "the self-test begins", log_str("gpu", half.id));
+	log_line(t->log, LOG_LEVEL_INFO, "the self-test begins", log_str("gpu", gpu.id),
+		log_bool("control", t->control));
 }
 
 int64_t selftest_turn(struct selftest *t, const struct picture *p)
 {
-	int64_t now = clock_ms();
+	int64_t now = clock_ms(), until;
 
 	if (t->state == SELFTEST_DONE || (t->state == SELFTEST_DUE && !p->gated))
 		return -1;
@@ -136,22 +174,32 @@ int64_t selftest_turn(struct selftest *t, const struct picture *p)
 		over(t, GATE_SHARES_UNKNOWN, "it takes too long");
 	}
 	now = clock_ms();
-	return t->state == SELFTEST_DUE || t->until_ms <= now ? 0 : t->until_ms - now;
+	until = t->state == SELFTEST_DUE ? t->again_ms : t->until_ms;
+	return until <= now ? 0 : until - now;
+}
+
+/* A process on the GPU where it is tried. An empty context, as MPS's own server has one, takes room
+ * from nobody. */
+static void see(struct selftest *t, const struct usage_process *one)
+{
+	const char *uid = children_of(t->children, one->pid);
+	bool ours = uid && strcmp(uid, CHILDREN_TRY) == 0;
+
+	if (ours && one->known && t->state == SELFTEST_MEASURING && one->bytes > t->context)
+		t->context = one->bytes;
+	/* What has ended since the look may have been ours. */
+	if (!ours && (!one->known || one->bytes > (t->context ? t->context : t->usual)) &&
+		(uid || kill(one->pid, 0) == 0 || errno != ESRCH))
+		t->others = true;
 }
 
 void selftest_looked(struct selftest *t, const struct usage_look *look)
 {
-	if (t->state != SELFTEST_MEASURING)
-		return;
-	for (size_t g = 0; g < look->n_gpus; g++)
-		for (size_t i = 0; i < look->gpus[g].n_processes; i++) {
-			const struct usage_process *one = &look->gpus[g].processes[i];
-			const char *uid = one->known ? children_of(t->children, one->pid) : NULL;
-
-			if (uid && strcmp(uid, CHILDREN_TRY) == 0 && one->bytes > t->context)
-				t->context = one->bytes;
-		}
-	if (t->context == 0)
+	for (size_t g = 0; t->state != SELFTEST_DONE && g < look->n_gpus; g++)
+		for (size_t i = 0; i < look->gpus[g].n_processes; i++)
+			if (strcmp(look->gpus[g].id, t->gpu) == 0)
+				see(t, &look->gpus[g].processes[i]);
+	if (t->state != SELFTEST_MEASURING || t->context == 0)
 		return;
 	t->until_ms = clock_ms() + PATIENCE_MS;
 	go_on(t);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gate: the gate's side of `gpugate try`: begun once, on a GPU that nobody has a claim on, where
- * the GPUServer says that it has a gate. Meanwhile no server starts on that GPU. */
+ * the GPUServer says that it has a gate. Meanwhile no server starts on that GPU. What seems to hold
+ * may be somebody else who fills the GPU: the same processes must then get what was refused when
+ * all of the GPU is their share, and no look may find others there. */
 #ifndef GATE_SELFTEST_H
 #define GATE_SELFTEST_H
 
@@ -33,6 +35,9 @@ struct selftest {
 	size_t len;
 	int64_t until_ms, again_ms;
 	uint64_t context; /* what NVML counts of an empty one; 0: not known */
+	char gpu[128];    /* where it is tried */
+	bool others;      /* somebody else was seen there */
+	bool control;     /* half of it seemed to hold: all of it is tried */
 	enum gate_shares shares;
 	bool told; /* why it is not known */
 };

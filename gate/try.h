@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gate: does the profile hold a claim to its share? Tried by processes that run as its servers do,
  * with the driver's own library: one takes 60 % of the share; a second one must not get as much,
- * and must get 30 %, since a GPU that is merely full would refuse that, too. */
+ * and must get 30 %, since a GPU that is merely full would refuse that, too. A GPU that is just so
+ * full that it refuses the one and not the other is told by gate/selftest.h. */
 #ifndef GATE_TRY_H
 #define GATE_TRY_H
 

@@ -24,18 +24,20 @@ def fixture_nvml(tmp_path, monkeypatch):
     return one
 
 
-def begin(make, env, *options, usage_spec=None, **api):
+def begin(make, env, *options, usage_spec=None, mode="up", more=None, gated=True, **api):  # pylint: disable=too-many-arguments
     """A gate whose servers would have that environment, on a GPUServer with spec.gate."""
     lib = "/run" if os.access("/run", os.W_OK) else "/tmp"
     lib = os.path.join(lib, f"gpugate-test-lib-{os.getpid()}-{time.monotonic_ns()}")
     os.mkdir(lib, 0o755)
     shutil.copy(LIBRARY, lib)
     try:
-        world = make("up", {"env": {**env, "LD_LIBRARY_PATH": lib}, **({"usage": usage_spec} if usage_spec else {})}, options=options or ("--look", "0"))
+        world = make(mode, {"env": {**env, "LD_LIBRARY_PATH": lib}, **({"usage": usage_spec} if usage_spec else {}), **(more or {})},
+                     options=options or ("--look", "0"))
         world.library = lib
         for uid, gpu in api.get("claims", {}).items():
             world.api.claim(uid, gpus=((gpu, 8 * GIB),))
-        world.api.gated()
+        if gated:
+            world.api.gated()
         yield world
     finally:
         shutil.rmtree(lib)
@@ -60,8 +62,10 @@ with_world = contextlib.contextmanager(begin)
     ({}, "exceeded", "the profile does not hold a claim to its share"),
     ({**HAMI, "FAKE_CUDA_BYTES": str(5 * GIB)}, "unknown", "a second process does not get 30 % of the share: the GPU may be full"),
     ({**HAMI, "FAKE_CUDA_BYTES": str(GIB)}, "unknown", "a first process does not get 60 % of the share"),
+    ({"CUDA_DEVICE_MEMORY_SHARED_CACHE": HAMI["CUDA_DEVICE_MEMORY_SHARED_CACHE"], "FAKE_CUDA_BYTES": str(7 * GIB)}, "unknown",
+     "two processes do not get more with all of the GPU as their share: others may have the rest"),
     ({**HAMI, "FAKE_CUDA_INIT": "100"}, "unknown", "there is no context: CUDA says 100")],
-    ids=["over-processes", "each-process", "none", "full", "too-full", "no-driver"])
+    ids=["over-processes", "each-process", "none", "full", "too-full", "half-full", "no-driver"])
 def test_what_holds_a_share(make, env, shares, says):
     """A limiter that counts over a claim's processes holds it; one that counts each does not; what proves nothing is unknown."""
     with with_world(make, env, "--look", "0", usage_spec={"context": "500Mi"}) as world:
@@ -103,6 +107,28 @@ def test_a_free_gpu_is_waited_for(make):
     with with_world(make, HAMI, claims={f"11111111-0000-0000-0000-00000000000{i}": g for i, g in enumerate(GPUS)}) as world:
         world.gate.until(lambda: "no GPU is free of claims" in world.gate.log(), "word of it")
         assert usage(world)["shares"] == "unknown" and not takers(world)
+
+
+def test_others_on_the_gpu(make, nvml):
+    """Whoever else has memory there, and be it one of the accounts that are no strangers, may be who holds it."""
+    with with_world(make, HAMI, "--look", "50ms", "--nvml", FAKE, usage_spec={"accounts": [str(os.geteuid())]}) as world:
+        (pid,) = until(lambda: takers(world), "self-test")
+        nvml.says({0: [(pid, CONTEXT), (os.getpid(), GIB)]})
+        world.gate.until(lambda: "somebody else computes on the GPU" in world.gate.log(), "word of it")
+        assert usage(world)["shares"] == "unknown" and world.metric("strangers") == 0
+
+
+def test_a_server_that_ends_is_waited_for(make):
+    """Its claim is gone, but what it has of the GPU is not yet given back."""
+    claims = {f"11111111-0000-0000-0000-00000000000{i}": g for i, g in enumerate(GPUS) if i}
+    with with_world(make, HAMI, mode="deaf", more={"grace": "1s"}, gated=False, claims=claims) as world:
+        pod = world.holder()
+        assert pod.env()["pid"]
+        world.api.release(pod.uid)
+        world.gate.until(lambda: "a server is ended" in world.gate.log(), "its end")
+        world.api.gated()
+        world.gate.until(lambda: "the profile holds a claim to its share" in world.gate.log(), "word of it")
+        assert world.gate.log().index("a server has ended") < world.gate.log().index("the self-test begins")
 
 
 def test_a_driver_that_hangs(make):
