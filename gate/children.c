@@ -400,6 +400,7 @@ struct children_facts children_facts(const struct children *all)
 {
 	struct children_facts f = all->facts;
 
+	f.apart = all->accounts > 0;
 	for (size_t i = 0; i < all->top; i++) {
 		const struct child *s = all->server[i];
 

@@ -78,6 +78,7 @@ int64_t children_turn(struct children *all);
 
 struct children_facts {
 	size_t running, ending;
+	bool apart;                /* each has an account of its own */
 	uint64_t starts, failures; /* that did not start, or ended by themselves */
 };
 struct children_facts children_facts(const struct children *all);

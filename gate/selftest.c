@@ -17,6 +17,7 @@
 /* Where no GPU is free; after a try that told nothing. */
 #define NONE_FREE_MS 10000
 #define AGAIN_MS 600000
+#define SAME_ACCOUNT "servers run, with the same account"
 /* Where a server is still being ended, or the processes before. */
 #define HELD_MS 100
 
@@ -40,10 +41,20 @@ static void over(struct selftest *t, enum gate_shares shares, const char *why)
 	t->told = shares == GATE_SHARES_UNKNOWN;
 }
 
+/* A tenant's process of the same account could answer for ours. */
+static bool is_alone(const struct selftest *t, uint64_t starts)
+{
+	struct children_facts f = children_facts(t->children);
+
+	return f.apart || (f.running + f.ending == 0 && f.starts == starts);
+}
+
 /* What the processes found: of half of the GPU, or, in a control, of all of it. */
 static void judge(struct selftest *t, bool held)
 {
-	if (!held && !t->control) {
+	if (!is_alone(t, t->starts)) {
+		over(t, GATE_SHARES_UNKNOWN, SAME_ACCOUNT);
+	} else if (!held && !t->control) {
 		over(t, GATE_SHARES_EXCEEDED, "");
 	} else if (t->others) {
 		over(t, GATE_SHARES_UNKNOWN, "somebody else computes on the GPU");
@@ -132,6 +143,7 @@ static void start(struct selftest *t, const struct picture *p)
 	if (!t->control) {
 		gpu.bytes = half;
 		t->others = false;
+		t->starts = children_facts(t->children).starts;
 		(void)snprintf(t->gpu, sizeof(t->gpu), "%s", gpu.id);
 	}
 	(void)snprintf(share, sizeof(share), "%llu", (unsigned long long)half);
@@ -148,20 +160,35 @@ static void start(struct selftest *t, const struct picture *p)
 		log_bool("control", t->control));
 }
 
+/* NULL: it may begin. */
+static const char *why_not(const struct selftest *t, const struct picture *p)
+{
+	if (!p->spare.id)
+		return "no GPU is free of claims, and known by UUID";
+	return is_alone(t, children_facts(t->children).starts) ? NULL : SAME_ACCOUNT;
+}
+
 int64_t selftest_turn(struct selftest *t, const struct picture *p)
 {
 	int64_t now = clock_ms(), until;
+	const char *why;
 
 	if (t->state == SELFTEST_DONE || (t->state == SELFTEST_DUE && !p->gated))
 		return -1;
 	if (t->state == SELFTEST_DUE && now < t->again_ms)
 		return t->again_ms - now;
-	if (t->state == SELFTEST_DUE && !p->spare.id) {
+	if (t->state == SELFTEST_DUE && children_over(t->children, CHILDREN_TRY)) {
+		t->again_ms = now + HELD_MS;
+		return HELD_MS;
+	}
+	why = t->state == SELFTEST_DUE ? why_not(t, p) : NULL;
+	if (why) {
 		if (!t->told)
 			log_line(t->log, LOG_LEVEL_WARN,
 				"whether the profile holds a claim to its share is not known",
-				log_str("error", "no GPU is free of claims, and known by UUID"));
+				log_str("error", why));
 		t->told = true;
+		t->control = false;
 		t->again_ms = now + NONE_FREE_MS;
 		return NONE_FREE_MS;
 	}

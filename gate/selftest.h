@@ -37,6 +37,7 @@ struct selftest {
 	uint64_t context; /* what NVML counts of an empty one; 0: not known */
 	char gpu[128];    /* where it is tried */
 	bool others;      /* somebody else was seen there */
+	uint64_t starts;  /* of servers, before it began */
 	bool control;     /* half of it seemed to hold: all of it is tried */
 	enum gate_shares shares;
 	bool told; /* why it is not known */

@@ -15,6 +15,8 @@ LIBRARY = os.path.join(os.path.dirname(servers.PROGRAM), "test/gate/libcuda.so.1
 HAMI = {"CUDA_DEVICE_MEMORY_LIMIT": "{memory_mb}m", "CUDA_DEVICE_MEMORY_SHARED_CACHE": "{claim_dir}/region"}
 MPS = {"CUDA_DEVICE_MEMORY_LIMIT": "{memory_mb}m"}
 CONTEXT = 500 << 20
+# Each server has an account of its own.
+APART = {"user": "200000-200009"} if os.geteuid() == 0 else {}
 
 
 @pytest.fixture(name="nvml")
@@ -121,7 +123,7 @@ def test_others_on_the_gpu(make, nvml):
 def test_a_server_that_ends_is_waited_for(make):
     """Its claim is gone, but what it has of the GPU is not yet given back."""
     claims = {f"11111111-0000-0000-0000-00000000000{i}": g for i, g in enumerate(GPUS) if i}
-    with with_world(make, HAMI, mode="deaf", more={"grace": "1s"}, gated=False, claims=claims) as world:
+    with with_world(make, HAMI, mode="deaf", more={"grace": "1s", **APART}, gated=False, claims=claims) as world:
         pod = world.holder()
         assert pod.env()["pid"]
         world.api.release(pod.uid)
@@ -129,6 +131,33 @@ def test_a_server_that_ends_is_waited_for(make):
         world.api.gated()
         world.gate.until(lambda: "the profile holds a claim to its share" in world.gate.log(), "word of it")
         assert world.gate.log().index("a server has ended") < world.gate.log().index("the self-test begins")
+
+
+def test_others_of_the_same_account(make, nvml):
+    """A tenant's process could say what ours is to say: with one account for all nothing is tried beside a server, and no word believed."""
+    with with_world(make, HAMI, gated=False) as world:
+        pod = world.holder(gpus=((GPUS[1], 8 * GIB),))
+        assert pod.env()["pid"]
+        world.api.gated()
+        world.gate.until(lambda: "servers run, with the same account" in world.gate.log(), "word of it")
+        assert usage(world)["shares"] == "unknown" and not takers(world)
+    with with_world(make, HAMI, "--look", "50ms", "--nvml", FAKE) as world:
+        (pid,) = until(lambda: takers(world), "self-test")
+        pod = world.holder(gpus=((GPUS[1], 8 * GIB),))
+        assert pod.env()["pid"]
+        nvml.says({0: [(pid, CONTEXT)]})
+        world.gate.until(lambda: "servers run, with the same account" in world.gate.log(), "word of it")
+        assert usage(world)["shares"] == "unknown"
+
+
+@pytest.mark.skipif(not APART, reason="only root has accounts to give")
+def test_others_of_other_accounts(make):
+    """Then a server is in nobody's way."""
+    with with_world(make, HAMI, more=APART, gated=False) as world:
+        pod = world.holder(gpus=((GPUS[1], 8 * GIB),))
+        assert pod.env()["pid"]
+        world.api.gated()
+        world.gate.until(lambda: "the profile holds a claim to its share" in world.gate.log(), "word of it")
 
 
 def test_a_driver_that_hangs(make):
