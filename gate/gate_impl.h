@@ -133,6 +133,7 @@ struct gate {
 	struct guest *waiting, *carrying, *graves, *busy;
 	size_t n_waiting, n_carrying;
 	struct status_server *status, *tell; /* NULL: not served */
+	bool told_no_token;                  /* that the leader's cannot be read */
 	/* What is used of the GPUs. */
 	struct gpus *gpus; /* NULL: nobody looks */
 	struct usage usage;

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "gate/gate_impl.h"
+#include "net/address.h"
 
 /* Connections that are accepted in one turn. */
 #define ACCEPTS_MAX 64
@@ -123,24 +124,15 @@ void guest_count_failed(struct guest *x)
 
 /* ---- those who come ---- */
 
-static uint64_t key_of(const struct sockaddr_storage *from, char ret_who[static INET6_ADDRSTRLEN])
+static void name(const struct sockaddr_storage *from, char ret_who[static INET6_ADDRSTRLEN])
 {
 	const struct sockaddr_in *v4 = (const void *)from;
 	const struct sockaddr_in6 *v6 = (const void *)from;
-	uint64_t key = 0;
-	uint32_t last;
 
-	if (from->ss_family == AF_INET) {
+	if (from->ss_family == AF_INET)
 		(void)inet_ntop(AF_INET, &v4->sin_addr, ret_who, INET6_ADDRSTRLEN);
-		return UINT64_C(1) << 32 | v4->sin_addr.s_addr;
-	}
-	(void)inet_ntop(AF_INET6, &v6->sin6_addr, ret_who, INET6_ADDRSTRLEN);
-	if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
-		memcpy(&last, &v6->sin6_addr.s6_addr[12], sizeof(last));
-		return UINT64_C(1) << 32 | last;
-	}
-	memcpy(&key, &v6->sin6_addr, sizeof(key));
-	return key ? key : 1;
+	else
+		(void)inet_ntop(AF_INET6, &v6->sin6_addr, ret_who, INET6_ADDRSTRLEN);
 }
 
 /* Room for one more, of this peer? The oldest may have to go for it: of those that have shown no
@@ -207,9 +199,10 @@ static void welcome(struct gate *g, int fd, const struct sockaddr_storage *from)
 	struct guest *x;
 	struct err err = {0};
 	char who[INET6_ADDRSTRLEN];
-	uint64_t peer = key_of(from, who);
+	uint64_t peer = address_peer(from);
 	bool may = peers_may(&g->peers, peer, clock_ms());
 
+	name(from, who);
 	if (!may || !has_room(g, peer)) {
 		metric_add(g->metrics, METRIC_REFUSED, may ? REFUSED_BUSY : REFUSED_TRIES, 0, 1);
 		log_line(&g->log, LOG_LEVEL_DEBUG, "no room", log_str("peer", who));

@@ -128,7 +128,9 @@ static void hear(void *ctx, uint32_t events)
 static void start(struct selftest *t, const struct picture *p)
 {
 	uint64_t half = p->spare.bytes / 2;
-	struct picture_gpu gpu = p->spare;
+	/* A control of another GPU would tell nothing. */
+	bool control = t->control && strcmp(t->gpu, p->spare.id) == 0;
+	struct picture_gpu gpu = {p->spare.id, control ? p->spare.bytes : half, p->spare.bytes};
 	const struct picture_claim claim = {.uid = CHILDREN_TRY, .gpu = &gpu, .n_gpus = 1};
 	struct err err = {0};
 	char share[32];
@@ -137,11 +139,8 @@ static void start(struct selftest *t, const struct picture *p)
 		t->again_ms = clock_ms() + HELD_MS;
 		return;
 	}
-	/* A control of another GPU would tell nothing. */
-	if (strcmp(t->gpu, gpu.id) != 0)
-		t->control = false;
-	if (!t->control) {
-		gpu.bytes = half;
+	t->control = control;
+	if (!control) {
 		t->others = false;
 		t->starts = children_facts(t->children).starts;
 		(void)snprintf(t->gpu, sizeof(t->gpu), "%s", gpu.id);
@@ -157,7 +156,7 @@ static void start(struct selftest *t, const struct picture *p)
 	t->state = SELFTEST_STARTING;
 	t->until_ms = clock_ms() + PATIENCE_MS;
 	log_line(t->log, LOG_LEVEL_INFO, "the self-test begins", log_str("gpu", gpu.id),
-		log_bool("control", t->control));
+		log_bool("control", control));
 }
 
 /* NULL: it may begin. */

@@ -117,17 +117,19 @@ void gate_usage_page(void *ctx, struct buf *out)
 
 bool gate_usage_may(void *ctx, struct slice token)
 {
-	const struct gate *g = ctx;
+	struct gate *g = ctx;
 	unsigned char ours[MAC_BYTES], theirs[MAC_BYTES];
 	struct slice line, word;
 	struct err err = {0};
 	struct buf text;
-	bool may = false;
+	bool may = false, read;
 
 	buf_init(&text, TOKEN_MAX);
-	if (files_read(g->o->tell_token, &text, &err) != 0)
+	read = files_read(g->o->tell_token, &text, &err) == 0;
+	if (!read && !g->told_no_token)
 		log_line(&g->log, LOG_LEVEL_WARN, "nobody is told what is used",
 			log_str("error", err.msg));
+	g->told_no_token = !read;
 	line = buf_as_slice(&text);
 	if (token.at && text_word(&line, &word) && word.len >= TOKEN_MIN)
 		may = mac_digest(word, ours, NULL) == 0 && mac_digest(token, theirs, NULL) == 0 &&

@@ -130,3 +130,20 @@ bool address_in_range(const struct sockaddr *address, struct slice range)
 	return undress(address, &b) && read_range(range, &from, &bits) && b.len == from.len &&
 	       begins(b.at, from.at, bits);
 }
+
+uint64_t address_peer(const struct sockaddr_storage *address)
+{
+	const struct sockaddr_in *v4 = (const void *)address;
+	const struct sockaddr_in6 *v6 = (const void *)address;
+	uint64_t key = 0;
+	uint32_t last;
+
+	if (address->ss_family == AF_INET)
+		return UINT64_C(1) << 32 | v4->sin_addr.s_addr;
+	if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
+		memcpy(&last, &v6->sin6_addr.s6_addr[12], sizeof(last));
+		return UINT64_C(1) << 32 | last;
+	}
+	memcpy(&key, &v6->sin6_addr, sizeof(key));
+	return key ? key : 1;
+}

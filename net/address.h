@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 #include "base/slice.h"
@@ -22,5 +23,9 @@ bool address_range_good(struct slice text);
 /* Is the address in that range? An IPv4 address in an IPv6 one counts as the IPv4 address. False
  * for what is no range. */
 bool address_in_range(const struct sockaddr *address, struct slice range);
+
+/* Whom net/peers takes it for: of IPv6 the first 64 bits. An IPv4 address in an IPv6 one counts as
+ * the IPv4 address. Never 0. */
+uint64_t address_peer(const struct sockaddr_storage *address);
 
 #endif

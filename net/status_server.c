@@ -14,7 +14,9 @@
 #include "base/clock.h"
 #include "base/metric.h"
 #include "base/text.h"
+#include "net/address.h"
 #include "net/http_head.h"
+#include "net/peers.h"
 
 #define REQUEST_MAX 4096
 #define ANSWER_MAX (512u * 1024)
@@ -28,6 +30,8 @@
 struct connection {
 	int fd;                    /* -1: none */
 	struct client_socket *tls; /* whose fd it is; NULL: without TLS */
+	uint64_t peer;
+	bool allowed; /* it has shown that it may ask */
 	int64_t end_ms;
 	struct buf in, out;
 	size_t sent;
@@ -37,6 +41,7 @@ struct status_server {
 	struct status_app app;
 	int fd;
 	int64_t accept_ms; /* not before */
+	struct peers peers;
 	struct connection connection[STATUS_CONNECTIONS_MAX];
 };
 
@@ -76,7 +81,7 @@ static void written(struct status_server *s, struct connection *c, const char *t
 }
 
 /* The head's lines behind the first say who asks. */
-static bool is_allowed(const struct status_server *s, const struct connection *c)
+static bool is_allowed(const struct status_server *s, struct connection *c)
 {
 	struct slice word, token, value;
 
@@ -86,7 +91,8 @@ static bool is_allowed(const struct status_server *s, const struct connection *c
 	if (!value.at || !text_word(&value, &word) || !text_ieq(word, SLICE("Bearer")) ||
 		!text_word(&value, &token))
 		token = (struct slice){0};
-	return s->app.may(s->app.ctx, token);
+	c->allowed = s->app.may(s->app.ctx, token);
+	return c->allowed;
 }
 
 /* The request is here whole: "GET /livez HTTP/1.1" and headers that concern nobody. */
@@ -123,8 +129,10 @@ static void respond(struct status_server *s, struct connection *c)
 
 /* ---- connections ---- */
 
-static void hang_up(struct connection *c)
+static void hang_up(struct status_server *s, struct connection *c)
 {
+	if (!c->allowed)
+		peers_failed(&s->peers, c->peer, clock_ms());
 	if (c->tls)
 		client_socket_free(c->tls);
 	else
@@ -221,24 +229,38 @@ static void go_on(struct status_server *s, struct connection *c)
 	if (lives && c->out.len > 0)
 		lives = reply(c);
 	if (!lives || clock_ms() >= c->end_ms)
-		hang_up(c);
+		hang_up(s, c);
 }
 
-/* A place for a newcomer: a free one, or that of who has been here longest. Who says nothing, or
- * reads nothing, does not keep the kubelet's probes out. */
+static size_t places_of(const struct status_server *s, uint64_t peer)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < STATUS_CONNECTIONS_MAX; i++)
+		n += s->connection[i].fd >= 0 && s->connection[i].peer == peer;
+	return n;
+}
+
+/* A place for a newcomer: a free one, or of the peer that has most of them that of who has been
+ * here longest. Who says nothing, or reads nothing, does not keep the kubelet's probes out. */
 static struct connection *make_place(struct status_server *s)
 {
 	struct connection *oldest = &s->connection[0];
+	size_t most = 0;
 
 	for (size_t i = 0; i < STATUS_CONNECTIONS_MAX; i++) {
 		struct connection *c = &s->connection[i];
+		size_t n;
 
 		if (c->fd < 0)
 			return c;
-		if (c->end_ms < oldest->end_ms)
+		n = places_of(s, c->peer);
+		if (n > most || (n == most && c->end_ms < oldest->end_ms)) {
+			most = n;
 			oldest = c;
+		}
 	}
-	hang_up(oldest);
+	hang_up(s, oldest);
 	return oldest;
 }
 
@@ -249,11 +271,18 @@ static bool accept_one(struct status_server *s)
 	socklen_t len = sizeof(peer);
 	int fd = accept4(s->fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct connection *c;
+	uint64_t key;
 
 	if (fd < 0) {
 		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
 			s->accept_ms = clock_ms() + ACCEPT_AGAIN_MS;
 		return false;
+	}
+	key = address_peer(&peer);
+	/* Before the handshake, which costs most. */
+	if (!peers_may(&s->peers, key, clock_ms())) {
+		(void)close(fd);
+		return true;
 	}
 	c = make_place(s);
 	if (s->app.tls) {
@@ -262,6 +291,8 @@ static bool accept_one(struct status_server *s)
 		fd = client_socket_fd(c->tls);
 	}
 	c->fd = fd;
+	c->peer = key;
+	c->allowed = false;
 	c->end_ms = clock_ms() + CONNECTION_MS;
 	buf_init(&c->in, REQUEST_MAX);
 	buf_init(&c->out, ANSWER_MAX);
@@ -373,6 +404,7 @@ int status_server_new(const char *listen, const struct status_app *app, struct s
 	if (!s)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	s->app = *app;
+	s->peers.per_minute = app->may ? STATUS_TRIES : 0;
 	for (size_t i = 0; i < STATUS_CONNECTIONS_MAX; i++)
 		s->connection[i].fd = -1;
 	rc = listen_at(listen, &s->fd, err);
@@ -390,7 +422,7 @@ void status_server_free(struct status_server *s)
 		return;
 	for (size_t i = 0; i < STATUS_CONNECTIONS_MAX; i++)
 		if (s->connection[i].fd >= 0)
-			hang_up(&s->connection[i]);
+			hang_up(s, &s->connection[i]);
 	(void)close(s->fd);
 	free(s);
 }

@@ -2,7 +2,8 @@
 /* net: GET /livez, /readyz, /metrics and a page of JSON, over TLS where that is wanted, answered by
  * the thread that does everything else, too. net/http_server would be another thread, and more
  * memory than all of this program's own. Whoever connects is held to a small request in a short
- * time, and gives up its place to a newcomer when all are taken. */
+ * time, and gives up its place to a newcomer when all are taken: first of the peer that has most.
+ */
 #ifndef NET_STATUS_SERVER_H
 #define NET_STATUS_SERVER_H
 
@@ -17,6 +18,7 @@
 #include "net/client_socket.h"
 
 #define STATUS_CONNECTIONS_MAX 8
+#define STATUS_TRIES 30
 /* Descriptors that status_server_poll fills in at most. */
 #define STATUS_POLL_MAX (1 + STATUS_CONNECTIONS_MAX)
 
@@ -34,8 +36,8 @@ struct status_app {
 	void (*write_page)(void *ctx, struct buf *out);
 	/* Our certificate, borrowed; NULL: plain HTTP. */
 	struct server_tls *tls;
-	/* May whoever shows this bearer token (absent: none) ask for more than /livez? NULL:
-	 * everybody may. */
+	/* May whoever shows this bearer token (absent: none) ask for more than /livez? Who does not
+	 * may connect STATUS_TRIES times a minute. NULL: everybody may. */
 	bool (*may)(void *ctx, struct slice token);
 };
 

@@ -109,4 +109,21 @@ TEST(ranges)
 	assert_false(address_range_good((struct slice){"10.0.0.0\0/8", 11}));
 }
 
-TESTS(special_addresses_are_not_public, others_are_public, other_families_are_nothing, ranges)
+static uint64_t peer_of(const char *text)
+{
+	struct sockaddr_storage s = address_of(text);
+
+	return address_peer(&s);
+}
+
+TEST(peers)
+{
+	assert_true(peer_of("10.0.0.1") == peer_of("::ffff:10.0.0.1"));
+	assert_true(peer_of("10.0.0.1") != peer_of("10.0.0.2"));
+	assert_true(peer_of("fd00:1::1") == peer_of("fd00:1::2"));
+	assert_true(peer_of("fd00:1::1") != peer_of("fd00:1:0:1::1"));
+	assert_true(peer_of("::1") != 0);
+}
+
+TESTS(special_addresses_are_not_public, others_are_public, other_families_are_nothing, ranges,
+	peers)

@@ -38,12 +38,18 @@ static const struct status_app app = {.ctx = &large,
 	.page = "/usage",
 	.write_page = page};
 
-static struct status_server *serve(const char *at)
+static bool may(void *ctx, struct slice token)
+{
+	(void)ctx;
+	return slice_is(token, "secret");
+}
+
+static struct status_server *serve_app(const char *at, const struct status_app *what)
 {
 	struct status_server *s = NULL;
 	struct err err = {0};
 
-	if (status_server_new(at, &app, &s, &err) != 0)
+	if (status_server_new(at, what, &s, &err) != 0)
 		fail_msg("%s", err.msg);
 	assert_true(status_server_port(s) > 0);
 	why = NULL;
@@ -51,8 +57,15 @@ static struct status_server *serve(const char *at)
 	return s;
 }
 
-static int dial(const struct status_server *s, bool v6)
+static struct status_server *serve(const char *at)
 {
+	return serve_app(at, &app);
+}
+
+static int dial_from(const struct status_server *s, bool v6, unsigned last)
+{
+	const struct sockaddr_in from = {
+		.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK - 1 + last)}};
 	struct sockaddr_in6 six = {.sin6_family = AF_INET6,
 		.sin6_port = htons(status_server_port(s)),
 		.sin6_addr = IN6ADDR_LOOPBACK_INIT};
@@ -60,11 +73,19 @@ static int dial(const struct status_server *s, bool v6)
 		.sin_port = htons(status_server_port(s)),
 		.sin_addr = {htonl(INADDR_LOOPBACK)}};
 	int fd = socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0);
-	int rc = connect(fd, v6 ? (struct sockaddr *)&six : (struct sockaddr *)&four,
+	int rc = v6 ? 0 : bind(fd, (const struct sockaddr *)&from, sizeof(from));
+
+	assert_int_equal(rc, 0);
+	rc = connect(fd, v6 ? (struct sockaddr *)&six : (struct sockaddr *)&four,
 		v6 ? sizeof(six) : sizeof(four));
 
 	assert_int_equal(rc, 0);
 	return fd;
+}
+
+static int dial(const struct status_server *s, bool v6)
+{
+	return dial_from(s, v6, 1);
 }
 
 static void put(int fd, const char *text, size_t len)
@@ -263,6 +284,49 @@ TEST(the_silent_make_place)
 	status_server_free(s);
 }
 
+/* Whoever has most places gives one up: a newcomer who was here before all of them stays. */
+TEST(the_crowd_makes_place)
+{
+	struct status_server *s = serve("127.0.0.1:0");
+	int first = dial_from(s, false, 2), fd[2 * STATUS_CONNECTIONS_MAX];
+
+	status_server_turn(s);
+	for (size_t i = 0; i < COUNT(fd); i++) {
+		(void)usleep(2000);
+		fd[i] = dial(s, false);
+		status_server_turn(s);
+	}
+	put(first, "GET /livez HTTP/1.1\n\n", 21);
+	assert_non_null(strstr(heard(s, first), "200 OK"));
+	for (size_t i = 0; i < COUNT(fd); i++)
+		(void)close(fd[i]);
+	status_server_free(s);
+}
+
+/* Where a token is asked for, who has none may try so often; who has it may, as often as he likes,
+ * and another address, too. */
+TEST(tries_without_a_token)
+{
+	static const char good[] = "GET /readyz HTTP/1.1\r\nAuthorization: Bearer secret\r\n\r\n";
+	struct status_app closed = app;
+	struct status_server *s;
+	int fd;
+
+	closed.may = may;
+	s = serve_app("127.0.0.1:0", &closed);
+	for (size_t i = 0; i < 2 * STATUS_TRIES; i++)
+		assert_non_null(strstr(asked(s, good), "200 OK"));
+	for (size_t i = 0; i < STATUS_TRIES; i++)
+		assert_non_null(strstr(
+			asked(s, i % 2 ? "GET /livez HTTP/1.1\n\n" : "GET /usage HTTP/1.1\n\n"),
+			i % 2 ? "200 OK" : "401 Unauthorized"));
+	assert_string_equal(asked(s, good), "");
+	fd = dial_from(s, false, 2);
+	put(fd, good, strlen(good));
+	assert_non_null(strstr(heard(s, fd), "200 OK"));
+	status_server_free(s);
+}
+
 TEST(the_silent_are_hung_up_on)
 {
 	struct status_server *s = serve("127.0.0.1:0");
@@ -274,4 +338,5 @@ TEST(the_silent_are_hung_up_on)
 }
 
 TESTS(answers, requests_in_pieces_and_wrong_ones, pages_as_long_as_may_be, addresses,
-	the_silent_make_place, the_silent_are_hung_up_on)
+	the_silent_make_place, the_crowd_makes_place, tries_without_a_token,
+	the_silent_are_hung_up_on)
