@@ -230,6 +230,18 @@ void usage_release(struct usage *u)
 
 /* ---- the page ---- */
 
+/* The first of each GPU, or all others: they are in the order of their GPUs. */
+static void tell_strangers(const struct usage *u, bool first, struct gate_page *ret)
+{
+	for (size_t i = 0; i < u->n_strangers && ret->n_strangers < GATE_PAGE_STRANGERS_MAX; i++) {
+		const struct usage_stranger *s = &u->strangers[i];
+
+		if ((i == 0 || strcmp(s->gpu, s[-1].gpu) != 0) == first)
+			ret->strangers[ret->n_strangers++] = (struct gate_stranger){
+				.pid = s->pid, .gpu = s->gpu, .known = s->known, .used = s->bytes};
+	}
+}
+
 bool usage_page(const struct usage *u, int64_t now_ms, struct arena *a, struct gate_page *ret)
 {
 	ret->claims = arena_array(a, u->n_claims, sizeof(*ret->claims));
@@ -249,11 +261,8 @@ bool usage_page(const struct usage *u, int64_t now_ms, struct arena *a, struct g
 			.share = c->share,
 			.unused_s = c->processes ? 0 : (now_ms - c->used_ms) / 1000};
 	}
-	while (ret->n_strangers < u->n_strangers && ret->n_strangers < GATE_PAGE_STRANGERS_MAX) {
-		const struct usage_stranger *s = &u->strangers[ret->n_strangers];
-
-		ret->strangers[ret->n_strangers++] = (struct gate_stranger){
-			.pid = s->pid, .gpu = s->gpu, .known = s->known, .used = s->bytes};
-	}
+	/* Each closes its GPU: none is left out because of many on another. */
+	tell_strangers(u, true, ret);
+	tell_strangers(u, false, ret);
 	return true;
 }

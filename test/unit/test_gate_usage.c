@@ -180,6 +180,31 @@ static void assert_page(int64_t now_ms, const char *expected)
 	arena_release(&a);
 }
 
+/* However many there are on the first GPU: the others' are told, too, since each closes its own. */
+TEST(strangers_on_each_gpu)
+{
+	static struct usage_process crowd[GATE_PAGE_STRANGERS_MAX + 50];
+	struct usage_process one = {STRANGE + 1, true, 7};
+	struct usage_gpu g[] = {
+		{"GPU-1", crowd, COUNT(crowd)}, {"GPU-2", &one, 1}, {"GPU-3", NULL, 0}};
+	const struct usage_look seen = {g, COUNT(g), ""};
+	struct gate_page page = {0};
+	struct err err = {0};
+	struct arena a;
+
+	for (size_t i = 0; i < COUNT(crowd); i++)
+		crowd[i] = (struct usage_process){STRANGE, true, i};
+	assert_int_equal(usage_judge(&usage, &seen, &picture, &rules, &who, 1, &err), 0);
+	assert_int_equal(usage.n_strangers, COUNT(crowd) + 1);
+	arena_init(&a, 1u << 20);
+	assert_true(usage_page(&usage, 1, &a, &page));
+	assert_int_equal(page.n_strangers, GATE_PAGE_STRANGERS_MAX);
+	assert_string_equal(page.strangers[1].gpu, "GPU-2");
+	for (size_t i = 0; i < page.n_strangers; i++)
+		assert_int_equal(page.strangers[i].used, i == 1 ? 7 : i > 1 ? i - 1 : 0);
+	arena_release(&a);
+}
+
 /* "Not available" is neither nothing nor all ones. */
 TEST(what_is_not_told_is_unknown)
 {
@@ -282,6 +307,6 @@ TEST(no_memory_keeps_what_was_known)
 }
 
 TESTS_BETWEEN(set_up, tear_down, a_look_is_read_as_it_was_written, what_a_claim_may_have,
-	ten_seconds_and_it_is_told_once, strangers_and_who_may_be_there,
+	ten_seconds_and_it_is_told_once, strangers_and_who_may_be_there, strangers_on_each_gpu,
 	what_is_not_told_is_unknown, who_uses_nothing, a_page_is_read,
 	no_memory_keeps_what_was_known)
