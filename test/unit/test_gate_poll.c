@@ -136,6 +136,8 @@ TEST(a_gate_that_answers_guards)
 /* Whatever it said before: who does not answer is not known to guard. */
 TEST(silence_is_unknown)
 {
+	static char name[2000], text[2100]; /* the gate plays it to its end */
+
 	say(PAGE("unknown", "true", "", ""));
 	begin("");
 	expect("'reason':'SharesUnknown'");
@@ -152,6 +154,15 @@ TEST(silence_is_unknown)
 	say("{\"version\":2}");
 	expect("'reason':'NoAnswer'");
 	expect("version");
+	/* nor one whose name is none, which the status does not repeat */
+	say(GOOD);
+	expect("'type':'Guarded','status':'True'");
+	memset(name, 'a', sizeof(name) - 1);
+	(void)snprintf(text, sizeof(text),
+		"{\"version\":1,\"server\":\"a\",\"profile\":\"%s\",\"known\":true}", name);
+	say(text);
+	expect("'reason':'NoAnswer'");
+	assert_false(pool_api_shows(pool, "a", name, 0));
 }
 
 TEST(pods_are_told_once)

@@ -293,6 +293,40 @@ TEST(a_page_is_read)
 	arena_release(&a);
 }
 
+static int page_that_names(const char *member, size_t length)
+{
+	char name[512] = "", text[1024];
+	struct gate_page p;
+	struct arena a;
+	int rc;
+
+	memset(name, 'a', length);
+	(void)snprintf(
+		text, sizeof(text), "{\"version\":1,\"known\":true,\"%s\":\"%s\"}", member, name);
+	arena_init(&a, 1u << 20);
+	rc = page_of(text, &a, &p);
+	arena_release(&a);
+	return rc;
+}
+
+/* They go into the server's status. */
+TEST(a_page_has_names_of_objects)
+{
+	static const char *const members[] = {"server", "profile"};
+	struct gate_page p;
+	struct arena a;
+
+	for (size_t i = 0; i < COUNT(members); i++) {
+		assert_int_equal(page_that_names(members[i], 0), 0);
+		assert_int_equal(page_that_names(members[i], 253), 0);
+		assert_int_equal(page_that_names(members[i], 254), ERR_INVALID);
+	}
+	arena_init(&a, 1u << 20);
+	assert_int_equal(
+		page_of("{\"version\":1,\"known\":true,\"server\":\"A b\"}", &a, &p), ERR_INVALID);
+	arena_release(&a);
+}
+
 TEST(no_memory_keeps_what_was_known)
 {
 	struct usage_look seen = {.n_gpus = 1, .error = ""};
@@ -308,5 +342,5 @@ TEST(no_memory_keeps_what_was_known)
 
 TESTS_BETWEEN(set_up, tear_down, a_look_is_read_as_it_was_written, what_a_claim_may_have,
 	ten_seconds_and_it_is_told_once, strangers_and_who_may_be_there, strangers_on_each_gpu,
-	what_is_not_told_is_unknown, who_uses_nothing, a_page_is_read,
+	what_is_not_told_is_unknown, who_uses_nothing, a_page_is_read, a_page_has_names_of_objects,
 	no_memory_keeps_what_was_known)

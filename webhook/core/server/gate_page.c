@@ -3,6 +3,7 @@
 #include "webhook/core/server/gate_page.h"
 
 #include "base/json/json_record.h"
+#include "base/text.h"
 
 /* A server's claims, and those that have just ended. */
 #define CLAIMS_MAX 4096
@@ -30,11 +31,20 @@ static const struct json_field gate_stranger_fields[] = {
 };
 JSON_RECORD(gate_stranger_record, gate_stranger, gate_stranger_fields, 0);
 
+/* An object's name, or none: what it says goes into the server's status. */
+static bool is_name(const char *s)
+{
+	return !*s || text_dns_subdomain(slice_of(s));
+}
+
+#define NAME(member)                                                                               \
+	REC_STR(gate_page, member, #member, REC_OMIT, .good = is_name,                             \
+		.expected = "an object name: at most 253 of a-z, 0-9, '-' and '.'")
 static const struct json_field page_fields[] = {
 	REC_LONG(gate_page, version, "version", REC_NEEDED, .min = GATE_PAGE_VERSION,
 		.max = GATE_PAGE_VERSION),
-	REC_STR(gate_page, server, "server", REC_OMIT),
-	REC_STR(gate_page, profile, "profile", REC_OMIT),
+	NAME(server),
+	NAME(profile),
 	REC_WORD(gate_page, shares, "shares", .words = shares),
 	REC_BOOL(gate_page, known, "known", REC_NEEDED),
 	REC_TIME(gate_page, looked_ms, "looked", REC_OMIT),
