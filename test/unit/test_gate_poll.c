@@ -69,15 +69,21 @@ FIXTURE(tear_down)
 	return 0;
 }
 
-static void begin(const char *more)
+/* more: behind the address, and in the gate. */
+static const char *spec_of(const char *more, const char *gate_more)
 {
-	char spec[512];
+	static char spec[512];
 
 	(void)snprintf(spec, sizeof(spec),
-		"{'address':'a:9446','gpus':[{'model':'H100','memory':'16G','count':2}],'gate':{"
+		"{'address':'a:9446'%s,'gpus':[{'model':'H100','memory':'16G','count':2}],'gate':{"
 		"'profile':'lupine','url':'%s'%s}}",
-		api_url(gate), more);
-	pool_api_put(pool, "a", OURS, spec, STATUS);
+		more, api_url(gate), gate_more);
+	return spec;
+}
+
+static void begin(const char *more)
+{
+	pool_api_put(pool, "a", OURS, spec_of("", more), STATUS);
 	pool_api_run(pool, gate_poll_duty(&cfg));
 }
 
@@ -236,6 +242,16 @@ TEST(another_server)
 	assert_true(comes_to(FINDING_UNKNOWN, 1));
 }
 
+/* A spec that changes is asked about at once, and not only in its turn. */
+TEST(another_spec)
+{
+	cfg.every_ms = 3600000;
+	begin("");
+	expect("'type':'Guarded','status':'True','observedGeneration':1");
+	pool_api_spec(pool, "a", spec_of(",'drain':true", ""));
+	expect("'type':'Guarded','status':'True','observedGeneration':2");
+}
+
 /* Who leads no more has found nothing. */
 TEST(another_leader)
 {
@@ -250,4 +266,4 @@ TEST(another_leader)
 
 TESTS_BETWEEN(set_up, tear_down, a_gate_that_answers_guards, silence_is_unknown, pods_are_told_once,
 	a_stranger_closes_its_gpu_until_it_is_gone, a_stranger_that_is_let, another_server,
-	another_leader)
+	another_spec, another_leader)

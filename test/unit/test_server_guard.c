@@ -108,6 +108,22 @@ TEST(a_server_without_a_gate_has_no_word_of_it)
 	expect(SERVER_STRANGERS, NULL, NULL);
 }
 
+/* What was said of another spec is not believed, be it that nobody has written so yet. */
+TEST(another_spec_is_asked_about_anew)
+{
+	(void)server_guard_told(&fix.o, &page, NOW, &fix.arena);
+	(void)server_keep_status(&fix.o, NOW, &fix.arena);
+	assert_true(shown().guarded);
+	fix.o.generation++;
+	assert_false(shown().guarded);
+	assert_true(server_keep_status(&fix.o, LATER, &fix.arena));
+	expect(SERVER_GUARDED, "Unknown", GUARDED_NOT_ASKED);
+	assert_false(shown().guarded);
+	assert_false(server_keep_status(&fix.o, LATER, &fix.arena));
+	assert_true(server_guard_told(&fix.o, &page, LATER, &fix.arena));
+	assert_true(shown().guarded);
+}
+
 TEST(what_guards_and_what_does_not)
 {
 	static const struct {
@@ -231,5 +247,6 @@ TEST(strangers_close_their_gpu)
 }
 
 TESTS_BETWEEN(set_up, tear_down, a_new_gate_is_unknown_and_one_that_goes_is_no_more,
-	a_server_without_a_gate_has_no_word_of_it, what_guards_and_what_does_not,
-	more_than_a_share_is_named, an_hour_without_use, strangers_close_their_gpu)
+	a_server_without_a_gate_has_no_word_of_it, another_spec_is_asked_about_anew,
+	what_guards_and_what_does_not, more_than_a_share_is_named, an_hour_without_use,
+	strangers_close_their_gpu)

@@ -78,6 +78,7 @@ struct target_use {
 struct target {
 	struct target *next;
 	char *name, *uid, *url, *ca_secret, *token_secret, *client_secret;
+	int64_t generation;      /* of the spec that was there when it became due */
 	int64_t due_ms;          /* CLOCK_MONOTONIC: next question */
 	_Atomic int64_t good_ms; /* last good answer, or when we began; without the lock */
 	atomic_bool told;        /* that it is not fresh; without the lock */

@@ -50,7 +50,18 @@ struct look {
 	struct target **at; /* behind the last server */
 };
 
-/* A server that is new, or whose end is another now, is asked at once. Without memory the next
+/* Another spec is asked about at once; while somebody asks, after that: he may have begun before
+ * it came. */
+static void see_spec(struct target *t, int64_t generation)
+{
+	t->there = true;
+	if (t->busy || t->generation == generation)
+		return;
+	t->generation = generation;
+	t->due_ms = clock_ms();
+}
+
+/* A server that is new, or whose spec is another now, is asked at once. Without memory the next
  * look tries again. */
 static bool note(void *ctx, const struct server_object *o)
 {
@@ -65,7 +76,7 @@ static bool note(void *ctx, const struct server_object *o)
 		l->at = &(*l->at)->next;
 	for (t = *l->at; t && strcmp(t->name, o->name) == 0; t = t->next)
 		if (probe_target_is(l->kind, t, o)) {
-			t->there = true;
+			see_spec(t, o->generation);
 			return true;
 		}
 	t = calloc(1, sizeof(*t));
@@ -81,6 +92,7 @@ static bool note(void *ctx, const struct server_object *o)
 		target_free(t);
 		return true;
 	}
+	t->generation = o->generation;
 	t->due_ms = clock_ms();
 	atomic_store(&t->good_ms, t->due_ms);
 	t->there = true;

@@ -186,13 +186,15 @@ bool server_guard_silent(struct server_object *o, const char *reason, const char
 bool server_guard_keep(struct server_object *o, const char *now, struct arena *a)
 {
 	static const struct gate_page nothing = {.known = true};
+	static const char not_asked[] = "the gate has not been asked yet";
 	const struct condition *c = server_status_condition(&o->status, SERVER_GUARDED);
 	bool changed;
 
+	if (o->gate_profile && (!c || !c->reason || strcmp(c->reason, GUARDED_NO_GATE) == 0))
+		return server_guard_silent(o, GUARDED_NOT_ASKED, not_asked, now, a);
 	if (o->gate_profile)
-		return (!c || !c->reason || strcmp(c->reason, GUARDED_NO_GATE) == 0) &&
-		       server_guard_silent(
-			       o, GUARDED_NOT_ASKED, "the gate has not been asked yet", now, a);
+		return c->observed_generation != o->generation &&
+		       keep_guarded(o, "Unknown", GUARDED_NOT_ASKED, not_asked, now, a);
 	if (!c)
 		return false;
 	changed = keep_guarded(o, "False", GUARDED_NO_GATE, "spec.gate names none", now, a);

@@ -112,7 +112,9 @@ bool server_object_guarded(const struct server_object *o)
 {
 	const struct condition *c = server_status_condition(&o->status, SERVER_GUARDED);
 
-	return o->gate_profile && c && strcmp(c->status, "True") == 0;
+	/* of another spec it says nothing: that may have named another gate */
+	return o->gate_profile && c && strcmp(c->status, "True") == 0 &&
+	       c->observed_generation == o->generation;
 }
 
 static const char *why_stale(const struct server_object *o)
