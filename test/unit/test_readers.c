@@ -89,6 +89,20 @@ TEST(tries_are_counted_by_address)
 	assert_int_equal(at("x", A, NOW + 60000), READER_UNKNOWN);
 }
 
+/* Questions that nobody could answer count, but for who was let in before. */
+TEST(what_nobody_can_say_is_a_try)
+{
+	note("good", A, READER_YES, NOW - READERS_YES_MS);
+	for (unsigned i = 0; i < READERS_TRIES; i++)
+		note("good", A, READER_AWAY, NOW);
+	assert_int_equal(at("x", A, NOW), READER_UNKNOWN);
+	for (unsigned i = 0; i < READERS_TRIES; i++)
+		note("other", A, READER_AWAY, NOW);
+	assert_int_equal(at("x", A, NOW), READER_TRIES);
+	assert_int_equal(at("other", A, NOW), READER_TRIES);
+	assert_int_equal(at("good", A, NOW), READER_UNKNOWN);
+}
+
 TEST(a_network_is_one_address)
 {
 	fail_often("[2001:db8::1]:1", READERS_TRIES);
@@ -119,5 +133,5 @@ TEST(who_may_not_pushes_out_nobody_who_may)
 }
 
 TESTS_BETWEEN(set_up, tear_down, an_answer_holds_for_a_time, nobody_can_say,
-	tries_are_counted_by_address, a_network_is_one_address,
+	tries_are_counted_by_address, what_nobody_can_say_is_a_try, a_network_is_one_address,
 	who_may_not_pushes_out_nobody_who_may)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "kube/kube_review.h"
 #include "test/unit/http_fixture.h"
 #include "test/unit/pool_api.h"
@@ -64,19 +65,24 @@ FIXTURE(tear_down)
 	return 0;
 }
 
-static int get(const char *authorization)
+static int get_with(const char *query, const char *authorization)
 {
 	char request[4096];
 	int fd = client_open(&http), status;
 
 	(void)snprintf(request, sizeof(request),
-		"GET /usage-metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%s%s%s\r\n",
-		authorization ? "Authorization: " : "", authorization ? authorization : "",
+		"GET /usage-metrics%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%s%s%s\r\n",
+		query, authorization ? "Authorization: " : "", authorization ? authorization : "",
 		authorization ? "\r\n" : "");
 	client_text(fd, request);
 	status = client_read(fd, seen, sizeof(seen), 5000, false);
 	(void)close(fd);
 	return status;
+}
+
+static int get(const char *authorization)
+{
+	return get_with("", authorization);
 }
 
 static void answers(int whose, const char *whose_body, int may, const char *may_body)
@@ -88,8 +94,10 @@ static void answers(int whose, const char *whose_body, int may, const char *may_
 
 TEST(no_token)
 {
-	static const char *const headers[] = {
-		NULL, "", "Bearer", "Bearer ", "Basic dTpw", "Token t"};
+	static const char *const headers[] = {NULL, "", "Bearer", "Bearer ", "Basic dTpw",
+		"Token t",
+		/* what no token has is asked of nobody */
+		"Bearer a,b", "Bearer a=b", "Bearer ==", "Bearer \"t\"", "Bearer t\xc3\xbc"};
 
 	for (size_t i = 0; i < COUNT(headers); i++) {
 		assert_int_equal(get(headers[i]), 401);
@@ -100,6 +108,8 @@ TEST(no_token)
 
 TEST(who_may)
 {
+	answers(201, WHOSE("true"), 201, MAY("true"));
+	assert_int_equal(get("Bearer A.z-0_~+/=="), 200);
 	answers(201, WHOSE("true"), 201, MAY("true"));
 	assert_int_equal(get("Bearer good"), 200);
 	assert_non_null(strstr(seen, "Content-Type: text/plain; version=0.0.4"));
@@ -166,6 +176,33 @@ TEST(tries_are_limited)
 	assert_int_equal(get("Bearer good"), 200);
 }
 
+static bool comes_to_know(const char *token)
+{
+	struct readers *r = usage_count_page(count)->readers;
+	enum reader word = READER_UNKNOWN;
+
+	for (int i = 0; i < 500 && word == READER_UNKNOWN; i++) {
+		api_nap(10);
+		word = readers_look(r, slice_of(token), "127.0.0.1:1", clock_ms());
+	}
+	return word == READER_NOBODY;
+}
+
+/* Who is in a hurry is asked about no less: his token is known, and his try counts. */
+TEST(a_hurry_spares_no_question)
+{
+	struct api_reply late = {.delay_ms = 1500};
+
+	api_text(&late, 201, "%s", WHOSE("false"));
+	api_expect_reply(pool->api, "POST", TOKEN_REVIEWS_PATH, &late);
+	(void)get_with("?timeout=1s", "Bearer bad");
+	assert_true(comes_to_know("bad"));
+	for (unsigned i = 1; i < READERS_TRIES; i++)
+		readers_note(usage_count_page(count)->readers, SLICE("x"), "127.0.0.1:1",
+			READER_AWAY, clock_ms());
+	assert_int_equal(get("Bearer one-more"), 429);
+}
+
 static bool comes_to(const char *text)
 {
 	for (int i = 0; i < 500; i++) {
@@ -194,4 +231,4 @@ TEST(counts)
 }
 
 TESTS_BETWEEN(set_up, tear_down, no_token, who_may, who_may_not, nobody_can_say, tries_are_limited,
-	counts)
+	a_hurry_spares_no_question, counts)

@@ -66,21 +66,25 @@ static struct entry *find(struct readers *r, const unsigned char digest[MAC_BYTE
 	return NULL;
 }
 
+/* It was let in not long ago. */
+static bool is_known(const struct entry *e, int64_t now_ms)
+{
+	return e && e->word == READER_YES && now_ms < e->until_ms + READERS_KNOWN_MS;
+}
+
 enum reader readers_look(struct readers *r, struct slice token, const char *peer, int64_t now_ms)
 {
 	unsigned char digest[MAC_BYTES];
 	enum reader word = READER_UNKNOWN;
 	const struct entry *e;
-	bool known;
 
 	if (mac_digest(token, digest, NULL) != 0)
 		return READER_AWAY;
 	(void)pthread_mutex_lock(&r->lock);
 	e = find(r, digest);
-	known = e && e->word == READER_YES && now_ms < e->until_ms + READERS_KNOWN_MS;
 	if (e && now_ms < e->until_ms)
 		word = e->word;
-	else if (!known && !peers_may(&r->peers, key_of(peer), now_ms))
+	else if (!is_known(e, now_ms) && !peers_may(&r->peers, key_of(peer), now_ms))
 		word = READER_TRIES;
 	(void)pthread_mutex_unlock(&r->lock);
 	return word;
@@ -110,20 +114,19 @@ void readers_note(
 	struct readers *r, struct slice token, const char *peer, enum reader word, int64_t now_ms)
 {
 	unsigned char digest[MAC_BYTES];
-	bool yes = word == READER_YES;
+	bool yes = word == READER_YES, away = word == READER_AWAY;
 	struct entry *e;
 
-	if ((!yes && word != READER_NO && word != READER_NOBODY) ||
-		mac_digest(token, digest, NULL) != 0)
+	if (mac_digest(token, digest, NULL) != 0)
 		return;
 	(void)pthread_mutex_lock(&r->lock);
-	if (!yes)
-		peers_failed(&r->peers, key_of(peer), now_ms);
 	e = find(r, digest);
+	if (!yes && (!away || !is_known(e, now_ms)))
+		peers_failed(&r->peers, key_of(peer), now_ms);
 	if (!e)
 		e = oldest(r, now_ms);
 	/* Those who may not read push out nobody who may. */
-	if (yes || !is_good(e, now_ms) || mac_equal(e->digest, digest)) {
+	if (!away && (yes || !is_good(e, now_ms) || mac_equal(e->digest, digest))) {
 		e->word = word;
 		e->until_ms = now_ms + (yes ? READERS_YES_MS : READERS_NO_MS);
 		memcpy(e->digest, digest, sizeof(digest));

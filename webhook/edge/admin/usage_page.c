@@ -79,6 +79,20 @@ void usage_totals_write(const struct usage_totals *t, struct buf *out)
 
 /* ---- who may ---- */
 
+/* A b64token of RFC 6750, as all tokens are that anybody gives. */
+static bool is_token(struct slice s)
+{
+	size_t n = 0;
+
+	while (s.len && s.at[s.len - 1] == '=')
+		s.len--;
+	while (n < s.len &&
+		((s.at[n] >= 'A' && s.at[n] <= 'Z') || (s.at[n] >= 'a' && s.at[n] <= 'z') ||
+			(s.at[n] >= '0' && s.at[n] <= '9') || strchr("-._~+/", s.at[n])))
+		n++;
+	return s.len && n == s.len;
+}
+
 /* The token in the header; absent: there is none. */
 static struct slice bearer_of(const struct http_request *req)
 {
@@ -86,7 +100,7 @@ static struct slice bearer_of(const struct http_request *req)
 	struct slice rest = slice_of(header), scheme, token;
 
 	if (!header || !text_word(&rest, &scheme) || !text_ieq(scheme, SLICE("Bearer")) ||
-		!text_word(&rest, &token) || token.len > TOKEN_MAX)
+		!text_word(&rest, &token) || token.len > TOKEN_MAX || !is_token(token))
 		return (struct slice){0};
 	return token;
 }
@@ -102,7 +116,7 @@ static enum http_outcome refuse(struct http_reply *reply, enum reader word)
 		[READER_NO] = {403, "this account may not get " USAGE_PAGE_PATH
 				    ": bind the ClusterRole poolgate-usage-metrics-reader to it"},
 		[READER_AWAY] = {503, "the API server cannot be asked about the token now"},
-		[READER_TRIES] = {429, "too many tokens of this address were refused"},
+		[READER_TRIES] = {429, "too many tokens of this address were not let in"},
 	};
 
 	http_reply_text(reply, words[word].status, words[word].says);
@@ -142,7 +156,7 @@ static enum http_outcome page(void *ctx, struct http_request *req, struct http_r
 	struct buf out;
 
 	if (word == READER_UNKNOWN) {
-		word = p->ask(p->ctx, token, req->deadline_ms);
+		word = p->ask(p->ctx, token);
 		readers_note(p->readers, token, asked->peer, word, clock_ms());
 	}
 	if (word != READER_YES)

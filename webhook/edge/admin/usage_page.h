@@ -18,16 +18,17 @@
 struct usage_page {
 	struct readers *readers;
 	void *ctx;
-	/* Ask the API server; any thread that may wait. */
-	enum reader (*ask)(void *ctx, struct slice token, int64_t deadline_ms);
+	/* Ask the API server, in a time of its own; any thread that may wait. */
+	enum reader (*ask)(void *ctx, struct slice token);
 	/* Append the metrics. */
 	void (*write)(void *ctx, struct buf *out);
 	const struct log *log;
 };
 
 #define USAGE_ROUTES 1
-/* 401 without a token, or for one that nobody knows; 403 for an account that may not; 429 for an
- * address of which too many were refused; 503 where the API server cannot be asked. */
+/* 401 without a token, or for one that nobody knows or can have; 403 for an account that may not;
+ * 429 for an address of which too many were not let in; 503 where the API server cannot be asked.
+ */
 extern const struct http_route usage_routes[USAGE_ROUTES];
 /* The http_app's done: forgets the token. */
 void usage_page_done(void *ctx, struct http_request *req);
