@@ -259,8 +259,10 @@ def test_the_label_is_the_grant(c):
         wait_for(lambda: may(lambda: pick(alice, ns, "small")), 20, "alice's use of small")
         for subresource in (None, "status"):
             refused(lambda s=subresource: pick(alice, ns, "big", s), "may use the GPUPolicy big")
+            refused(lambda s=subresource: pick(alice, ns, "", s), "the label poolgate.io/policy is empty")
         pick(alice, ns, None)
         refused(lambda: pick(alice, ns, "big"), "may use the GPUPolicy big")
+        refused(lambda: pick(alice, ns, ""), "the label poolgate.io/policy is empty")
         pick(c.client, ns, "big")
         for name in (None, "small"):
             refused(lambda n=name: pick(alice, ns, n), "takes a namespace away")

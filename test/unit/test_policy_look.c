@@ -59,7 +59,8 @@ static int handle(void *ctx, const struct api_request *req, struct api_reply *re
 				SPACE("ml", "5", PICKS("research")) "," SPACE("free", "6",
 					"") "," SPACE("lost", "7", PICKS("gone")) "," SPACE("bad",
 					"8", PICKS("wrong")) "," SPACE("behind", "9",
-					"") "," SPACE("cut", "9", "")));
+					"") "," SPACE("cut", "9", "") "," SPACE("empty", "9",
+					PICKS(""))));
 	else
 		api_status(reply, 404, "NotFound", "not found");
 	return 0;
@@ -147,6 +148,7 @@ TEST(test_what_a_label_names)
 	assert_true(slice_is(policy_look_named(look, SLICE("ml"), &arena), "research"));
 	assert_true(slice_is(policy_look_named(look, SLICE("lost"), &arena), "gone"));
 	assert_int_equal(policy_look_named(look, SLICE("free"), &arena).len, 0);
+	assert_int_equal(policy_look_named(look, SLICE("empty"), &arena).len, 0);
 	assert_int_equal(policy_look_named(look, SLICE("young"), &arena).len, 0);
 	assert_int_equal(api_seen_of(api, "GET", NAMESPACES "/*"), 0);
 }
@@ -217,10 +219,13 @@ TEST(test_a_label_that_is_younger)
 	assert_int_equal(of_picked("free", true, &p), 0);
 	assert_null(p);
 	assert_int_equal(of_picked("cut", true, &p), ERR_TIMEOUT);
-	/* nothing is asked for of what the picture shows */
+	/* nothing is asked for of what the picture shows, be it a label that names nothing */
 	assert_int_equal(of_picked("ml", false, &p), 0);
 	assert_string_equal(p->name, "research");
+	assert_int_equal(of_picked("empty", true, &p), 0);
+	assert_null(p);
 	assert_int_equal(api_seen_of(api, "GET", NAMESPACES "/ml"), 0);
+	assert_int_equal(api_seen_of(api, "GET", NAMESPACES "/empty"), 0);
 }
 
 /* Whatever there is no memory for, nobody's pod is one without a policy. */

@@ -24,7 +24,7 @@ struct policy_look {
 	pthread_mutex_t lock;
 	/* Guarded by lock. */
 	struct known policies;   /* their texts; none: there has been no right one */
-	struct known namespaces; /* the names that they pick; none: they pick none */
+	struct known namespaces; /* their labels, which name what they pick; none: no label */
 	struct kube_watch *watch_policies, *watch_namespaces;
 };
 
@@ -87,18 +87,16 @@ static void on_policy(
 			log_str("error", err.msg));
 }
 
-/* *ret: malloc'ed; NULL: it picks none. ERR_NOMEM, which is no answer. */
+/* *ret: malloc'ed; NULL: it has no such label. One that is empty picks none, and is a label that
+ * the picture shows. ERR_NOMEM, which is no answer. */
 static int picked_by(const struct json *j, const struct json_node *object, char **ret)
 {
-	struct slice s =
-		json_inside(j, json_path(j, object, "metadata", "labels", LABEL_POLICY, NULL));
+	const struct json_node *label =
+		json_path(j, object, "metadata", "labels", LABEL_POLICY, NULL);
+	struct slice s = json_inside(j, label);
 
-	*ret = s.len ? malloc(s.len + 1) : NULL;
-	if (!*ret)
-		return s.len ? ERR_NOMEM : 0;
-	memcpy(*ret, s.at, s.len);
-	(*ret)[s.len] = '\0';
-	return 0;
+	*ret = label ? strndup(s.at ? s.at : "", s.len) : NULL;
+	return label && !*ret ? ERR_NOMEM : 0;
 }
 
 static void on_namespace(
