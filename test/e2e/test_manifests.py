@@ -409,7 +409,7 @@ def gpu(**members):
 
 
 PROBE = {"url": "https://10.117.32.177:9443"}
-GATE = {"profile": "lupine", "url": "https://gpu-01.lab:9447"}
+GATE = {"profile": "lupine", "url": "https://gpu-01.lab:9447", "tokenSecret": "t"}
 
 
 @pytest.mark.parametrize("spec", [
@@ -417,7 +417,7 @@ GATE = {"profile": "lupine", "url": "https://gpu-01.lab:9447"}
     {"gpus": [V100] * 256}, {"gpus": [{"model": "a", "memory": "1Gi"}]}, {"drain": True}, {"address": "gpu-01.lab:1"},
     {"address": "[fd00::1]:65535"}, {"gpus": None, "probe": PROBE}, {"gpus": None, "probe": {"url": "http://gpu-01:9443/v1"}},
     {"gpus": None, "probe": {**PROBE, "caSecret": "a.b", "tokenSecret": "t", "clientSecret": "c"}}, {"gate": GATE},
-    {"gate": {**GATE, "caSecret": "a.b", "tokenSecret": "t", "strangers": "tell"}}, {"gate": {**GATE, "url": "http://gpu-01:9447"}}])
+    {"gate": {**GATE, "caSecret": "a.b", "strangers": "tell"}}])
 def test_good_servers(c, base, spec):
     assert base
     obj = server(**{k: v for k, v in spec.items() if v is not None}, drop=[k for k, v in spec.items() if v is None])
@@ -445,10 +445,9 @@ def test_good_servers(c, base, spec):
     ({"gpus": None, "probe": {**PROBE, "caSecret": "A_b"}}, "spec.probe.caSecret in body should match"),
     ({"gpus": None, "probe": {**PROBE, "clientSecret": "-c"}}, "spec.probe.clientSecret in body should match"),
     ({"gpus": None, "probe": {}}, "spec.probe.url: Required value"),
-    ({"gate": {"profile": "a"}}, "spec.gate.url: Required value"), ({"gate": {"url": GATE["url"]}}, "spec.gate.profile: Required value"),
+    *(({"gate": {k: v for k, v in GATE.items() if k != member}}, f"spec.gate.{member}: Required value") for member in GATE),
     ({"gate": {**GATE, "profile": "A"}}, "spec.gate.profile in body should match"),
-    ({"gate": {**GATE, "url": "gpu-01:9447"}}, "expected an http or https URL"),
-    ({"gate": {**GATE, "url": "http://a", "tokenSecret": "t"}}, "in the clear"),
+    *(({"gate": {**GATE, "url": url}}, "expected an https URL") for url in ("gpu-01:9447", "http://gpu-01:9447", "https://")),
     ({"gate": {**GATE, "strangers": "maybe"}}, "spec.gate.strangers")])
 def test_bad_servers(c, base, spec, says):
     assert base
