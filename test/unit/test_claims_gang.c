@@ -251,7 +251,7 @@ static void put_of_job(const char *name, const char *uid, const char *owner)
 }
 
 /* As many as the Job says that made them, and as it says later; nobody by the word of one that is
- * another's, gone or away. Who comes later joins first, whatever his Job says by then. */
+ * another's, gone or away. Who comes later goes singly, whatever his Job says by then. */
 TEST(w11_as_many_as_the_job_says)
 {
 	put("a", STATUS(""));

@@ -44,7 +44,7 @@ struct queue_pod {
 	 * names; 0: nobody has read it. */
 	bool gang_job;
 	/* Other members that were let go and live: the gang runs, and who is missing joins it
-	 * first. */
+	 * first, where its size is no Job's. */
 	uint32_t gang_let_go;
 	bool gang_more;     /* it asks more than each of these did: it does not join first */
 	struct slice owner; /* uid of the controller that made it; absent: nobody did */

@@ -238,7 +238,7 @@ static void add_gang(
 	struct queue_run *q, struct member *m, size_t n, const struct gpu *like, uint32_t *pods)
 {
 	uint32_t size = m[0].pod->gang_size, let_go = 0;
-	bool uneven = size == 0 && !m[0].pod->gang_job;
+	bool of_job = m[0].pod->gang_job, uneven = size == 0 && !of_job;
 
 	for (size_t i = 0; i < n; i++) {
 		uneven = uneven || m[i].pod->gang_size != size;
@@ -251,7 +251,9 @@ static void add_gang(
 		return;
 	}
 	if (let_go > 0) {
-		add_singles(q, m, n, let_go < size ? size - let_go : 0, pods);
+		/* Whoever may patch a Job lets it grow, and how large it was when its gang began,
+		 * nobody has written: nobody is missing in it. */
+		add_singles(q, m, n, let_go < size && !of_job ? size - let_go : 0, pods);
 		return;
 	}
 	for (size_t i = size; i < n; i++)
