@@ -508,6 +508,27 @@ TEST(test_nobody_is_refused_for_what_is_ahead)
 	assert_string_equal(big.err.reason, "PolicyFull");
 }
 
+/* A leader, who asks again, does not hold up those behind him. */
+TEST(test_who_asks_again_waits_for_nothing_ahead)
+{
+	struct one patient, leader;
+
+	kube_store_policy(fix.store, "small", "{'allow':{'gpus':1000}}");
+	kube_store_policy_status(fix.store, "small",
+		"{'account':'1 1 n lab 800 0 f ahead lab 77 800 0','gpus':800}");
+	raise_later(&patient, 1, 300);
+	assert_true(api_wait(fix.api, "GET", SMALL, 2));
+	leader = (struct one){.uid = "u2",
+		.ask = {.namespace = "lab", .take = 2, .wants = {300, 300}, .at_once = true}};
+	leader.ask.uid = leader.uid;
+	(void)raise_one(&leader);
+	assert_int_equal(leader.rc, ERR_REFUSED);
+	assert_string_equal(leader.err.reason, "PolicyFull");
+	kube_store_policy_status(fix.store, "small", "{'account':'1 1 n lab 800 0','gpus':800}");
+	(void)pthread_join(patient.thread, NULL);
+	assert_int_equal(patient.rc, 0);
+}
+
 static struct replica others[2];
 static atomic_int admitted;
 
@@ -573,5 +594,5 @@ TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_i
 	test_who_was_let_in_is_not_forgotten, test_nobody_overstays_his_deadline,
 	test_what_found_no_room_after_all_is_written_out,
 	test_who_comes_in_company_is_counted_ahead, test_who_is_gone_stays_counted_ahead,
-	test_nobody_is_refused_for_what_is_ahead, test_a_server_that_was_never_readable,
-	test_three_replicas_at_once)
+	test_nobody_is_refused_for_what_is_ahead, test_who_asks_again_waits_for_nothing_ahead,
+	test_a_server_that_was_never_readable, test_three_replicas_at_once)

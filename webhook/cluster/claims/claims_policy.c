@@ -44,7 +44,9 @@ int claims_raise(struct adoption *const *members, size_t n, uint64_t *ret_take, 
 		.namespace = first->who->namespace,
 		.take = accounts_new_take(),
 		.wants = sum_of(members, n),
-		.forced = !first->turn};
+		.forced = !first->turn,
+		/* the next round asks again, and others stand behind it in this one */
+		.at_once = true};
 	const struct policy *p = NULL;
 	struct arena a;
 	int rc;

@@ -98,7 +98,8 @@ static void finish_all(struct round *r, int rc)
 
 static bool is_to_wait(const struct round *r, const struct raise *one)
 {
-	return clock_ms() - one->since_ms < PATIENCE_MS && ahead_hides(r, one->ask);
+	return !one->ask->at_once && clock_ms() - one->since_ms < PATIENCE_MS &&
+	       ahead_hides(r, one->ask);
 }
 
 /* Written, or there was nothing to write. */

@@ -74,6 +74,8 @@ struct account_ask {
 	uint64_t instead;
 	struct account_sum wants;
 	bool forced; /* the pod runs already: it is counted, whatever the cap is */
+	/* It is asked again soon: it waits for nothing that was counted ahead to end. */
+	bool at_once;
 };
 
 enum account_said {
