@@ -365,6 +365,7 @@ static void stop(void *running)
 		metric_set(c->cfg->metrics, M_UNSTARTED, i, 0, 0);
 	queue_meter(c->cfg->metrics, NULL, 0, NULL, 0);
 	claims_bars_free(c);
+	(void)pthread_mutex_destroy(&c->bars_lock);
 	job_sizes_free(c);
 	free(c->bucket);
 	free(c->now.parts);
@@ -395,6 +396,7 @@ static int start(void *ctx, void **ret, struct err *err)
 	c->max_grace_ms = or_default(cfg->max_grace_ms, MAX_GRACE_MS);
 	c->unstarted_ms = or_default(cfg->unstarted_ms, UNSTARTED_MS);
 	c->unplaced_ms = or_default(cfg->unplaced_ms, UNPLACED_MS);
+	(void)pthread_mutex_init(&c->bars_lock, NULL);
 	arena_init(&c->now.arena, PICTURE_MAX);
 	c->bucket = calloc(BUCKETS_FIRST, sizeof(struct holder *));
 	c->n_buckets = BUCKETS_FIRST;

@@ -5,6 +5,8 @@
 #ifndef WEBHOOK_CLUSTER_CLAIMS_CLAIMS_IMPL_H
 #define WEBHOOK_CLUSTER_CLAIMS_CLAIMS_IMPL_H
 
+#include <pthread.h>
+
 #include "base/arena.h"
 #include "webhook/cluster/claims/claims.h"
 #include "webhook/cluster/claims/pods.h"
@@ -144,9 +146,10 @@ struct claims {
 	int64_t until_ms; /* when to look again */
 	int64_t bind_ms;  /* binding alone is written from then on */
 	int64_t why_ms;   /* nobody is told why it waits before then */
-	struct policy_bar *bars; /* policies whose caps were full a moment ago */
-	struct job_size *jobs;   /* of gangs that wait (claims_job.c) */
-	bool queue_begun;        /* the queue has begun on a fresh list */
+	struct policy_bar *bars;   /* policies whose caps were full a moment ago */
+	pthread_mutex_t bars_lock; /* of these; taken before and after nothing */
+	struct job_size *jobs;     /* of gangs that wait (claims_job.c) */
+	bool queue_begun;          /* the queue has begun on a fresh list */
 	struct picture now;
 };
 

@@ -28,6 +28,8 @@ struct starting {
 	const struct pod_waiting *pod;
 	struct starting *next; /* of its gang */
 	bool *started;
+	size_t place; /* in the order of the queue, where a cap leaves some of it to others; 0: it
+			 does not */
 	int rc;
 	struct err err;
 };
@@ -157,7 +159,7 @@ static int by_namespace(const void *a, const void *b)
 	return order ? order : (x.len > y.len) - (x.len < y.len);
 }
 
-static struct queue_share *share_of(struct queueing *q, struct slice namespace)
+static struct queue_share *share_of(const struct queueing *q, struct slice namespace)
 {
 	struct queue_share key = {.namespace = namespace};
 
@@ -351,35 +353,57 @@ static struct starting *unit_of(const struct queueing *q, const struct queue_pod
 	return NULL;
 }
 
-static int by_server(const void *a, const void *b)
+/* By the queue's order where there are caps, else by server. */
+static int by_turn(const void *a, const void *b)
 {
 	const struct starting *const *x = a, *const *y = b;
 	size_t first = (*x)->a.where.servers[0], second = (*y)->a.where.servers[0];
 
+	if ((*x)->place != (*y)->place)
+		return (*x)->place < (*y)->place ? -1 : 1;
 	return (first > second) - (first < second);
 }
 
+static bool is_capped(const struct queueing *q, const struct queue_pod *pod)
+{
+	const struct queue_share *s = q->laws ? share_of(q, pod->namespace) : NULL;
+	const struct policy *p = s ? q->laws[s - q->shares].policy : NULL;
+
+	return p && policy_is_capped(p);
+}
+
+/* Who starts, in the queue's order. NULL: out of memory. */
+static size_t *by_place(struct queueing *q)
+{
+	size_t *order = arena_array(&q->arena, q->round.n_start, sizeof(*order));
+
+	for (size_t i = 0; order && i < q->n; i++)
+		if (q->round.entries[i].verdict == QUEUE_START)
+			order[q->round.entries[i].place - 1] = i;
+	return order;
+}
+
 /* All members of a gang, or none. Server by server: edits that wait for the same one share a
- * write. */
+ * write; but where there are caps, who has what they leave is not for a server's name to say. */
 static void start_all(struct queueing *q)
 {
 	const struct slice nobody = {0};
+	const size_t *order = by_place(q);
 
 	q->starts = arena_array(&q->arena, q->round.n_start, sizeof(*q->starts));
 	q->units = arena_array(&q->arena, q->round.n_start, sizeof(struct starting *));
 	q->started = arena_array(&q->arena, q->n, sizeof(*q->started));
-	for (size_t i = 0; !q->arena.failed && i < q->n; i++) {
+	for (size_t k = 0; !q->arena.failed && k < q->round.n_start; k++) {
 		struct starting *s = &q->starts[q->n_starts], *first;
-		size_t before = q->round.entries[i].before;
+		size_t i = order[k], before = q->round.entries[i].before;
 
-		if (q->round.entries[i].verdict != QUEUE_START)
-			continue;
 		first = unit_of(q, &q->pods[i]);
 		if (!first && q->n_starts >= STARTS_MAX)
 			continue;
 		*s = (struct starting){.pod = q->list[i],
 			.next = first ? first->next : NULL,
 			.started = &q->started[i],
+			.place = is_capped(q, &q->pods[i]) ? k + 1 : 0,
 			.a = {.c = q->c,
 				.who = q->who[i],
 				.turn = true,
@@ -396,7 +420,7 @@ static void start_all(struct queueing *q)
 			q->units[q->n_units++] = s;
 	}
 	if (q->n_units)
-		qsort(q->units, q->n_units, sizeof(struct starting *), by_server);
+		qsort(q->units, q->n_units, sizeof(struct starting *), by_turn);
 	run_side_by_side(q->n_units, start_one, q);
 	for (size_t i = 0; i < q->n_starts; i++) {
 		settle(q, &q->starts[i]);

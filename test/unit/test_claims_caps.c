@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: what the leader gives to pods whose policy has caps: in the order of the queue (W5), and
+ * without asking for each that a cap is full. */
+#include "test/unit/claims_api.h"
+#include "test/unit/kube_store.h"
+#include "test/unit/test.h"
+#include "webhook/cluster/claims/claims_impl.h"
+
+#define SMALL "/apis/poolgate.io/v1alpha1/gpupolicies/small"
+
+static struct claims_api *api;
+static struct kube_store *store;
+static struct kube_config config;
+static struct kube *kube;
+static struct policy small = {
+	.name = "small", .gpus = 18, .bytes = UINT64_MAX, .waiting = UINT32_MAX, .share = 100};
+
+static int of(void *ctx, struct slice namespace, struct arena *a, const struct policy **ret,
+	struct err *err)
+{
+	(void)ctx, (void)namespace, (void)a, (void)err;
+	*ret = &small;
+	return 0;
+}
+
+static const struct policy_source source = {NULL, of};
+
+FIXTURE(set_up)
+{
+	struct err err = {0};
+
+	api = claims_api_new();
+	store = kube_store_start();
+	kube_store_policy(store, "small", "{'allow':{'gpus':18}}");
+	api_config(kube_store_api(store), &config);
+	assert_int_equal(kube_new(&config, &kube, NULL), 0);
+	api->cfg.policies = &source;
+	api->cfg.accounts = accounts_new(kube, api->pool->servers, &api->pool->log, &err);
+	assert_non_null(api->cfg.accounts);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	struct accounts *accounts = api->cfg.accounts;
+
+	claims_api_end_leader(api);
+	accounts_free(accounts);
+	claims_api_free(api);
+	kube_free(kube);
+	kube_store_stop(store);
+	return 0;
+}
+
+#define SPEC_B "{'address':'10.0.0.2:56001','gpus':[{'model':'V100','memory':'16G','count':2}]}"
+#define SOME "800000000"
+
+/* The cap leaves sixteen GPUs: the oldest has one, though its server is the last by name. */
+TEST(w5_the_oldest_has_what_a_cap_leaves)
+{
+	pool_api_put(api->pool, "a", OURS, SPEC,
+		STATUS(CLAIM_ON("x1", "x", "bound", "'a'", "gpu-0", SOME) "," CLAIM_ON(
+			"x2", "y", "bound", "'a'", "gpu-1", SOME)));
+	pool_api_put(api->pool, "b", OURS, SPEC_B, STATUS(""));
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "y", "x2", NULL);
+	for (int i = 0; i < 18; i++) {
+		char name[] = {'y', (char)('a' + i), 0}, uid[] = {'u', (char)('a' + i), 0};
+
+		pod_put_waiting(api, name, uid, PLAN_WAITS("1", "10"), 30);
+	}
+	pod_put_waiting(api, "old", "w1", PLAN_WAITS("1", "100"), 10);
+	claims_api_run(api);
+	assert_true(pod_is_let_go(api, "w1", SOON));
+	assert_true(status_has(api, "b", "'w1'", 0));
+}
+
+static int raise_gpus(struct claims *c, size_t n)
+{
+	static struct holder who = {.namespace = "n", .name = "p", .uid = "u1"};
+	struct hold holds[8] = {{.bytes = 1}};
+	struct adoption a = {
+		.c = c, .who = &who, .turn = true, .where = {.holds = holds, .n_holds = n}};
+	struct adoption *members[] = {&a};
+	struct err err = {0};
+	uint64_t take;
+
+	return claims_raise(members, 1, &take, &err);
+}
+
+/* Who asks no less than one that was refused a moment ago is refused by what that was told. */
+TEST(a_full_cap_is_asked_for_once)
+{
+	struct claims c = {.cfg = &api->cfg};
+	size_t asked;
+
+	pool_api_put(api->pool, "a", OURS, SPEC, STATUS(""));
+	claims_api_run(api);
+	(void)pthread_mutex_init(&c.bars_lock, NULL);
+	kube_store_policy(store, "small", "{'allow':{'gpus':3}}");
+	assert_int_equal(raise_gpus(&c, 4), ERR_REFUSED);
+	asked = api_seen_of(kube_store_api(store), "GET", SMALL);
+	assert_int_equal(raise_gpus(&c, 4), ERR_REFUSED);
+	assert_int_equal(raise_gpus(&c, 5), ERR_REFUSED);
+	assert_int_equal(api_seen_of(kube_store_api(store), "GET", SMALL), asked);
+	assert_int_equal(raise_gpus(&c, 3), 0);
+	claims_bars_free(&c);
+	(void)pthread_mutex_destroy(&c.bars_lock);
+}
+
+TESTS_BETWEEN(set_up, tear_down, w5_the_oldest_has_what_a_cap_leaves, a_full_cap_is_asked_for_once)
