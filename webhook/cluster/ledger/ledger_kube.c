@@ -264,6 +264,8 @@ static enum next try_once(
 		return NEXT_DONE;
 	}
 	(void)pthread_mutex_unlock(&s->lock);
+	/* While this one writes the next one decides, on a copy of its own. */
+	arena_reset(&t->copy);
 	*rc = raise_account(t, deadline_ms, err);
 	if (*rc == 0) {
 		*rc = commit_all(t, deadline_ms, &written, err);

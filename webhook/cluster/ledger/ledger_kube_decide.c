@@ -171,14 +171,29 @@ static uint64_t bytes_of(const struct placement *p)
 	return sum;
 }
 
+/* Others make theirs while this review waits: of several at once each would be as large as the
+ * picture. Lock held, and let go meanwhile. */
+static void drop_copy(struct take *t)
+{
+	struct servers *s = t->l->servers;
+
+	if (t->copy.used == 0)
+		return;
+	(void)pthread_mutex_unlock(&s->lock);
+	arena_reset(&t->copy);
+	(void)pthread_mutex_lock(&s->lock);
+}
+
 /* GPUs were found: reserve them. Lock held, and let go where that is refused. */
 static enum next found(
 	struct take *t, const struct placement *p, int64_t deadline_ms, int *rc, struct err *err)
 {
 	if (take_is_phantom(t, bytes_of(p), err)) {
 		*rc = ERR_REFUSED;
-		return list_came(t, deadline_ms) ? NEXT_DONE
-						 : wait_for_news(t, deadline_ms, rc, err);
+		if (list_came(t, deadline_ms))
+			return NEXT_DONE;
+		drop_copy(t);
+		return wait_for_news(t, deadline_ms, rc, err);
 	}
 	*rc = reserve(t, p, err);
 	return *rc == 0 ? NEXT_COMMIT : NEXT_DONE;
@@ -206,6 +221,7 @@ static int copy_picture(
 	uint64_t room;
 	int rc;
 
+	drop_copy(t);
 	while (s->copied)
 		if (!servers_wait(s, deadline_ms))
 			return err_set(
@@ -324,6 +340,7 @@ static enum next decide_aside(struct take *t, int64_t deadline_ms, int *rc, stru
 	if (*rc == 0 && clock_ms() < deadline_ms) {
 		int64_t until = clock_ms() + LOOK_AGAIN_MS;
 
+		drop_copy(t);
 		(void)servers_wait(s, until < deadline_ms ? until : deadline_ms);
 		t->list = 0;
 	}
