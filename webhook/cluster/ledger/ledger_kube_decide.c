@@ -7,9 +7,6 @@
 
 /* How long a review waits for others' commits before it looks again. */
 #define LOOK_AGAIN_MS 50
-/* A "no" that was decided on a copy stands if nothing has made room while the copy was made. Where
- * something always does, one is decided under the lock after so many. */
-#define COPIES_MAX 4
 
 /* The placement as records, one for each server; reserved at once. Lock held. */
 static int reserve(struct take *t, const struct placement *p, struct err *err)
@@ -171,19 +168,6 @@ static uint64_t bytes_of(const struct placement *p)
 	return sum;
 }
 
-/* Others make theirs while this review waits: of several at once each would be as large as the
- * picture. Lock held, and let go meanwhile. */
-static void drop_copy(struct take *t)
-{
-	struct servers *s = t->l->servers;
-
-	if (t->copy.used == 0)
-		return;
-	(void)pthread_mutex_unlock(&s->lock);
-	arena_reset(&t->copy);
-	(void)pthread_mutex_lock(&s->lock);
-}
-
 /* GPUs were found: reserve them. Lock held, and let go where that is refused. */
 static enum next found(
 	struct take *t, const struct placement *p, int64_t deadline_ms, int *rc, struct err *err)
@@ -192,7 +176,7 @@ static enum next found(
 		*rc = ERR_REFUSED;
 		if (list_came(t, deadline_ms))
 			return NEXT_DONE;
-		drop_copy(t);
+		take_drop_copy(t);
 		return wait_for_news(t, deadline_ms, rc, err);
 	}
 	*rc = reserve(t, p, err);
@@ -201,117 +185,12 @@ static enum next found(
 
 /* ---- decisions on a copy, without the lock ---- */
 
-/* A copy of the picture. */
-struct copy {
-	struct pool_view view;
-	/* Nothing has made room while it was made, so a "no" by what was seen at several moments is
-	 * one by the last of them. */
-	bool still;
-	/* It may have what this replica's reviews are about to commit: no "no" rests on that. What
-	 * they have given up meanwhile has made room. */
-	bool reserved;
-};
-
-/* By one review at a time: it is as large as the picture. Lock held, and let go meanwhile.
- * ERR_NOMEM, ERR_TIMEOUT. */
-static int copy_picture(
-	struct take *t, bool with_reserved, int64_t deadline_ms, struct copy *ret, struct err *err)
-{
-	struct servers *s = t->l->servers;
-	uint64_t room;
-	int rc;
-
-	drop_copy(t);
-	while (s->copied)
-		if (!servers_wait(s, deadline_ms))
-			return err_set(
-				err, ERR_TIMEOUT, "the deadline passed before others had decided");
-	s->copied = true;
-	room = s->room;
-	ret->still = !s->list_comes_in;
-	(void)pthread_mutex_unlock(&s->lock);
-	arena_reset(&t->copy);
-	rc = servers_copy(s, with_reserved, &t->copy, &ret->view, err);
-	(void)pthread_mutex_lock(&s->lock);
-	ret->still = ret->still && s->room == room && !s->list_comes_in;
-	ret->reserved = with_reserved && s->n_reserved > 0;
-	return rc;
-}
-
-/* The others may. Lock held. */
-static void copy_done(struct servers *s)
-{
-	s->copied = false;
-	(void)pthread_cond_broadcast(&s->cond);
-}
-
-/* What was found on the copy, in the picture as it is now. False: it has changed there. Lock held.
- */
-static bool holds_now(const struct servers *s, const struct pool_view *v, struct placement *p)
-{
-	for (size_t i = 0; i < p->n_holds; i++) {
-		const struct gpu_server *then = &v->inventory.servers[p->holds[i].server];
-		const struct gpu_server *now = inventory_server(&s->inv, slice_of(then->name));
-		const struct gpu *g =
-			now ? inventory_gpu(now, slice_of(then->gpus[p->holds[i].gpu].id)) : NULL;
-		uint64_t taken = g ? s->claimed[now->first_gpu + (size_t)(g - now->gpus)] : 0;
-
-		if (!g || !inventory_usable(now, g) || taken > g->bytes ||
-			g->bytes - taken < p->holds[i].bytes ||
-			s->n_claims[now - s->inv.servers] >= CLAIMS_PER_SERVER_MAX)
-			return false;
-		p->holds[i].server = (size_t)(now - s->inv.servers);
-		p->holds[i].gpu = (size_t)(g - now->gpus);
-	}
-	return true;
-}
-
 /* Does nobody hold anything for this uid yet? The lock was let go. */
 static bool still_nothing(struct take *t)
 {
 	struct found f;
 
 	return take_find(t, &f) && f.n == 0;
-}
-
-/* As decided on the copy, whether or not what this replica is about to commit counts. */
-static int decide_on_copy(struct take *t, bool with_reserved, int64_t deadline_ms, struct copy *c,
-	struct placement *p, struct err *err)
-{
-	struct servers *s = t->l->servers;
-	struct pool_view *v = &c->view;
-	int rc = copy_picture(t, with_reserved, deadline_ms, c, err);
-
-	if (rc == 0) {
-		v->usage.first = servers_usage(s, with_reserved).first;
-		(void)pthread_mutex_unlock(&s->lock);
-		rc = placement_find(&v->inventory, &v->usage, t->ask->demand, &t->copy, p, err);
-		if (rc != 0)
-			arena_reset(&t->copy);
-		(void)pthread_mutex_lock(&s->lock);
-	}
-	if (rc != ERR_TIMEOUT)
-		copy_done(s);
-	return rc;
-}
-
-/* Law W2 by all servers. Lock held, and let go meanwhile. */
-static int could_on_copy(struct take *t, int64_t deadline_ms, struct err *err)
-{
-	struct servers *s = t->l->servers;
-	struct copy c;
-	int rc = copy_picture(t, true, deadline_ms, &c, err);
-
-	if (rc == ERR_TIMEOUT)
-		return rc;
-	if (rc == 0) {
-		(void)pthread_mutex_unlock(&s->lock);
-		rc = queue_could_ever(&c.view.inventory, t->ask->demand, &t->copy, err);
-		arena_reset(&t->copy);
-		(void)pthread_mutex_lock(&s->lock);
-	}
-	copy_done(s);
-	return rc;
 }
 
 /* The search, or its reasons, take longer than others may wait for the lock. Lock held, and let go
@@ -325,9 +204,9 @@ static enum next decide_aside(struct take *t, int64_t deadline_ms, int *rc, stru
 
 	err_clear(err);
 	t->copies++;
-	*rc = decide_on_copy(t, true, deadline_ms, &c, &p, err);
+	*rc = take_decide_on_copy(t, true, deadline_ms, &c, &p, err);
 	if (*rc == 0)
-		return still_nothing(t) && holds_now(s, &c.view, &p)
+		return still_nothing(t) && copy_holds_now(s, &c.view, &p)
 			       ? found(t, &p, deadline_ms, rc, err)
 			       : NEXT_DECIDE;
 	if (*rc != ERR_REFUSED)
@@ -336,11 +215,11 @@ static enum next decide_aside(struct take *t, int64_t deadline_ms, int *rc, stru
 		return list_came(t, deadline_ms) ? NEXT_DECIDE
 						 : wait_for_news(t, deadline_ms, rc, err);
 	if (c.reserved)
-		*rc = decide_on_copy(t, false, deadline_ms, &c, &p, err);
+		*rc = take_decide_on_copy(t, false, deadline_ms, &c, &p, err);
 	if (*rc == 0 && clock_ms() < deadline_ms) {
 		int64_t until = clock_ms() + LOOK_AGAIN_MS;
 
-		drop_copy(t);
+		take_drop_copy(t);
 		(void)servers_wait(s, until < deadline_ms ? until : deadline_ms);
 		t->list = 0;
 	}
@@ -369,9 +248,13 @@ static enum next refused(
 		*rc = ledger_no_memory(err);
 		return NEXT_DONE;
 	}
-	if (s->n_reserved &&
-		placement_find(&s->inv, &committed, t->ask->demand, &t->scratch, &p, NULL) == 0 &&
-		clock_ms() < deadline_ms) {
+	committed.budget = use->budget;
+	*rc = s->n_reserved
+		      ? placement_find(&s->inv, &committed, t->ask->demand, &t->scratch, &p, NULL)
+		      : ERR_REFUSED;
+	if (*rc == ERR_TIMEOUT)
+		return decide_aside(t, deadline_ms, rc, err);
+	if (*rc == 0 && clock_ms() < deadline_ms) {
 		int64_t until = clock_ms() + LOOK_AGAIN_MS;
 
 		(void)servers_wait(s, until < deadline_ms ? until : deadline_ms);
@@ -416,7 +299,7 @@ static int look(struct take *t, struct err *err)
 
 int take_could_ever(struct take *t, int64_t deadline_ms, struct err *err)
 {
-	bool came;
+	bool came, still;
 	int rc;
 
 	while (clock_ms() < deadline_ms) {
@@ -426,8 +309,8 @@ int take_could_ever(struct take *t, int64_t deadline_ms, struct err *err)
 		if (queue_few_hold(&t->l->servers->inv, t->ask->demand, &t->scratch))
 			return 0;
 		came = t->list && list_came(t, deadline_ms);
-		rc = could_on_copy(t, deadline_ms, err);
-		if (rc != ERR_REFUSED || came)
+		rc = take_could_by_all(t, deadline_ms, &still, err);
+		if (rc != ERR_REFUSED || (came && still))
 			return rc;
 		if (!list_came(t, deadline_ms) &&
 			wait_for_news(t, deadline_ms, &rc, err) == NEXT_DONE)

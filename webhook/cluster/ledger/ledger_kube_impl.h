@@ -146,6 +146,39 @@ int take_could_ever(struct take *t, int64_t deadline_ms, struct err *err);
 /* They do not count any more. Lock held. */
 void take_unreserve(struct take *t);
 
+/* ---- ledger_kube_copy.c ---- */
+
+/* A "no" that was decided on a copy stands if nothing has made room while the copy was made. Where
+ * something always does, one is decided under the lock after so many. */
+#define COPIES_MAX 4
+
+/* A copy of the picture. */
+struct copy {
+	struct pool_view view;
+	/* Nothing has made room while it was made, so a "no" by what was seen at several moments is
+	 * one by the last of them. */
+	bool still;
+	/* It may have what this replica's reviews are about to commit: no "no" rests on that. What
+	 * they have given up meanwhile has made room. */
+	bool reserved;
+};
+
+/* Others make theirs while this review waits: of several at once each would be as large as the
+ * picture. Lock held, and let go meanwhile. */
+void take_drop_copy(struct take *t);
+/* What was found on the copy, in the picture as it is now. False: it has changed there. Lock held.
+ */
+bool copy_holds_now(const struct servers *s, const struct pool_view *v, struct placement *p);
+/* As decided on the copy, whether or not what this replica is about to commit counts. Lock held,
+ * and let go meanwhile. As placement_find(), and ERR_TIMEOUT. */
+int take_decide_on_copy(struct take *t, bool with_reserved, int64_t deadline_ms, struct copy *c,
+	struct placement *p, struct err *err);
+/* Law W2 by all servers. Where something always makes room, by the picture itself in the end: of
+ * what was read at several moments a server may be missing that has got another name meanwhile.
+ * *ret_still: as in a copy. Lock held, and let go meanwhile. ERR_REFUSED,
+ * ERR_TIMEOUT, ERR_NOMEM. */
+int take_could_by_all(struct take *t, int64_t deadline_ms, bool *ret_still, struct err *err);
+
 /* ---- ledger_kube_name.c; lock held, and let go meanwhile ---- */
 
 /* Rule R12: another pod's claim holds this pod's name, and a GET past every cache shows a pod that
