@@ -144,13 +144,19 @@ void kube_store_policy(struct kube_store *s, const char *name, const char *spec)
 
 	(void)pthread_mutex_lock(&s->lock);
 	o = store_find(s, STORE_OF_POLICIES, slice_of(""), slice_of(name));
-	made = !o;
+	if (o && !spec) {
+		store_drop(s, o);
+		o = NULL;
+	}
+	made = spec && !o;
 	if (made)
 		o = store_add(s, STORE_OF_POLICIES, "", name, NULL);
-	else
+	else if (o)
 		o->generation++;
-	store_replace(&o->spec, store_quoted(spec));
-	store_tell(s, o, made ? "ADDED" : "MODIFIED");
+	if (o) {
+		store_replace(&o->spec, store_quoted(spec));
+		store_tell(s, o, made ? "ADDED" : "MODIFIED");
+	}
 	(void)pthread_mutex_unlock(&s->lock);
 }
 

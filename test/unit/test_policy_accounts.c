@@ -485,6 +485,55 @@ TEST(test_who_is_gone_stays_counted_ahead)
 		assert_true(is_there(" f ahead lab "));
 }
 
+static void raises(uint64_t take, uint64_t gpus, int rc)
+{
+	struct one one;
+
+	raise_later(&one, take, gpus);
+	(void)pthread_join(one.thread, NULL);
+	assert_int_equal(one.rc, rc);
+}
+
+/* Whoever has read them. */
+TEST(test_nothing_ahead_outlives_its_caps)
+{
+	const struct account_care care = {NULL, is_over};
+	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
+	struct one crowd[3];
+
+	(void)come_at_once(crowd);
+	kube_store_policy(fix.store, "small", "{'allow':{'gpus':1}}");
+	assert_int_equal(accounts_repair(x, "small", &care, clock_ms() + 20000, &fix.e), 0);
+	raises(4, 2, ERR_REFUSED);
+}
+
+TEST(test_nothing_ahead_outlives_its_policy)
+{
+	const struct account_care care = {NULL, is_over};
+	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
+	struct one crowd[3];
+
+	(void)come_at_once(crowd);
+	kube_store_policy(fix.store, "small", NULL);
+	kube_store_policy(fix.store, "small", "{'allow':{'gpus':2000}}");
+	/* of the same generation as the one before */
+	kube_store_policy(fix.store, "small", "{'allow':{'gpus':1}}");
+	assert_int_equal(accounts_repair(x, "small", &care, clock_ms() + 20000, &fix.e), 0);
+	raises(4, 2, ERR_REFUSED);
+}
+
+TEST(test_nothing_ahead_of_a_policy_that_is_gone)
+{
+	const struct account_care care = {NULL, is_over};
+	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
+	struct one crowd[3];
+
+	(void)come_at_once(crowd);
+	kube_store_policy(fix.store, "small", NULL);
+	assert_int_not_equal(accounts_repair(x, "small", &care, clock_ms() + 20000, &fix.e), 0);
+	raises(4, 1, ERR_REFUSED);
+}
+
 /* Another replica's: who would fit but for it waits for its end. */
 TEST(test_nobody_is_refused_for_what_is_ahead)
 {
@@ -592,7 +641,8 @@ TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_i
 	test_what_may_land_yet_keeps_its_name, test_a_policy_that_turned_wrong,
 	test_who_waits_is_bounded_by_the_last_count, test_half_a_count_of_those_who_wait,
 	test_who_was_let_in_is_not_forgotten, test_nobody_overstays_his_deadline,
-	test_what_found_no_room_after_all_is_written_out,
+	test_what_found_no_room_after_all_is_written_out, test_nothing_ahead_outlives_its_caps,
+	test_nothing_ahead_outlives_its_policy, test_nothing_ahead_of_a_policy_that_is_gone,
 	test_who_comes_in_company_is_counted_ahead, test_who_is_gone_stays_counted_ahead,
 	test_nobody_is_refused_for_what_is_ahead, test_who_asks_again_waits_for_nothing_ahead,
 	test_a_server_that_was_never_readable, test_three_replicas_at_once)

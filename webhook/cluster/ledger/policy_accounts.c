@@ -132,6 +132,7 @@ static bool take_over(struct accounts *x, struct account_entry *e, int64_t deadl
 
 static void hand_on(struct accounts *x, struct account_entry *e)
 {
+	ahead_stop_another(e);
 	e->busy = false;
 	(void)pthread_cond_broadcast(&x->cond);
 }

@@ -65,6 +65,13 @@ void ahead_stop(struct account_entry *e)
 	e->none_ahead_ms = clock_ms() + FULL_MS;
 }
 
+void ahead_stop_another(struct account_entry *e)
+{
+	if (e->another)
+		ahead_stop(e);
+	e->another = false;
+}
+
 /* Its name goes with the next write; of one that is lost, when a leader has seen it for long. */
 static void close_name(struct account_entry *e, const struct ahead *h)
 {

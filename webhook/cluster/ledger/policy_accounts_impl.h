@@ -71,7 +71,10 @@ struct account_entry {
 	bool known;
 	struct policy caps;
 	int64_t generation;
-	char version[32];
+	char uid[64], version[32];
+	/* Another object or spec has been read since, or none: what was counted ahead under the
+	 * caps before is not given any more. */
+	bool another;
 	uint32_t waiting, let_in; /* as it was read; whom it may not count yet, since let_ms */
 	int64_t read_ms, let_ms;
 	int64_t ahead_ms;  /* something was counted ahead the last time */
@@ -147,6 +150,8 @@ void ahead_let_go(struct own_take *t, bool lost);
 bool ahead_runs(const struct account_entry *e);
 /* No more is given of any. */
 void ahead_stop(struct account_entry *e);
+/* The same, if what was read by him who is busy is another than before. */
+void ahead_stop_another(struct account_entry *e);
 /* Names of those go of which no more is given, and nothing is on its way. */
 void ahead_end(struct account_entry *e);
 /* Those who were raised in this round had company: count more of their kind ahead with the same

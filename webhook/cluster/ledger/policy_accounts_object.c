@@ -18,6 +18,23 @@ static void read_waiting(struct account_entry *e, uint32_t waiting)
 	e->let_ms = e->read_ms;
 }
 
+/* Of which object, and which spec of it? One that was deleted and made anew begins with the first
+ * generation again. False: it does not say so. */
+static bool read_spec(struct account_entry *e, const struct json *j, const struct json_node *root)
+{
+	struct slice uid = kube_meta(j, root).uid;
+	int64_t generation;
+
+	if (uid.len >= sizeof(e->uid) ||
+		!json_int(j, json_path(j, root, "metadata", "generation", NULL), &generation))
+		return false;
+	e->another |= e->generation && (e->generation != generation || !slice_is(uid, e->uid));
+	e->generation = generation;
+	memcpy(e->uid, uid.at, uid.len);
+	e->uid[uid.len] = '\0';
+	return true;
+}
+
 static int read_object(
 	struct account_entry *e, const struct kube_answer *answer, struct arena *a, struct err *err)
 {
@@ -31,8 +48,7 @@ static int read_object(
 	e->known = false;
 	if (rc != 0)
 		return rc == ERR_NOMEM ? rc : (int)(err->code = ERR_INVALID);
-	if (version.len == 0 || version.len >= sizeof(e->version) ||
-		!json_int(j, json_path(j, root, "metadata", "generation", NULL), &e->generation))
+	if (version.len == 0 || version.len >= sizeof(e->version) || !read_spec(e, j, root))
 		return err_set(err, ERR_INVALID, "found a GPUPolicy without a version");
 	memcpy(e->version, version.at, version.len);
 	e->version[version.len] = '\0';
@@ -70,6 +86,7 @@ static int call_api(struct round *r, const char *method, const struct buf *body)
 			 : kube_do(r->x->kube, &call, &answer, &r->err);
 	if (rc == 0)
 		rc = read_object(r->e, &answer, &r->arena, &r->err);
+	r->e->another |= kube_says_gone(rc, &r->err);
 	kube_answer_release(&answer);
 	buf_release(&path);
 	return rc;

@@ -252,16 +252,9 @@ static void let_go(struct round *r)
 	}
 }
 
-/* Another spec than before: its caps may be others. */
-static bool is_another(const struct account_entry *e, int64_t generation)
-{
-	return generation && e->generation != generation;
-}
-
 bool account_round(struct accounts *x, struct account_entry *e)
 {
 	struct round r = {.x = x, .e = e};
-	int64_t generation = e->generation;
 	bool good = false;
 
 	arena_init(&r.arena, SCRATCH_MAX);
@@ -270,7 +263,8 @@ bool account_round(struct accounts *x, struct account_entry *e)
 		good = work(&r);
 		(void)pthread_mutex_lock(&x->lock);
 		let_go(&r);
-		if (r.full || is_another(e, generation))
+		ahead_stop_another(e);
+		if (r.full)
 			ahead_stop(e);
 		ahead_opened(&r);
 		e->vain_ms = r.vain ? clock_ms() : 0;
