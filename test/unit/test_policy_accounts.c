@@ -534,6 +534,25 @@ TEST(test_nothing_ahead_of_a_policy_that_is_gone)
 	raises(4, 1, ERR_REFUSED);
 }
 
+TEST(test_nothing_ahead_beside_who_found_it_full)
+{
+	struct one slow, two[2], big;
+
+	kube_store_policy(fix.store, "small", "{'allow':{'gpus':1000}}");
+	kube_store_fault(fix.store, STORE_SLOW, "PATCH", SMALL "/status", 1000, 1);
+	raise_later(&slow, 1, 1);
+	assert_true(api_wait(fix.api, "PATCH", SMALL "/status", 1));
+	raise_later(&two[0], 2, 1);
+	raise_later(&two[1], 3, 1);
+	raise_later(&big, 4, 2000);
+	(void)pthread_join(slow.thread, NULL);
+	(void)pthread_join(two[0].thread, NULL);
+	(void)pthread_join(two[1].thread, NULL);
+	(void)pthread_join(big.thread, NULL);
+	assert_int_equal(big.rc, ERR_REFUSED);
+	assert_false(is_there(" ahead "));
+}
+
 /* Another replica's: who would fit but for it waits for its end. */
 TEST(test_nobody_is_refused_for_what_is_ahead)
 {
@@ -643,6 +662,7 @@ TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_i
 	test_who_was_let_in_is_not_forgotten, test_nobody_overstays_his_deadline,
 	test_what_found_no_room_after_all_is_written_out, test_nothing_ahead_outlives_its_caps,
 	test_nothing_ahead_outlives_its_policy, test_nothing_ahead_of_a_policy_that_is_gone,
-	test_who_comes_in_company_is_counted_ahead, test_who_is_gone_stays_counted_ahead,
-	test_nobody_is_refused_for_what_is_ahead, test_who_asks_again_waits_for_nothing_ahead,
-	test_a_server_that_was_never_readable, test_three_replicas_at_once)
+	test_nothing_ahead_beside_who_found_it_full, test_who_comes_in_company_is_counted_ahead,
+	test_who_is_gone_stays_counted_ahead, test_nobody_is_refused_for_what_is_ahead,
+	test_who_asks_again_waits_for_nothing_ahead, test_a_server_that_was_never_readable,
+	test_three_replicas_at_once)

@@ -190,7 +190,7 @@ static bool work(struct round *r)
 		return gave_up(r, rc);
 	if (r->counted)
 		raise_all(r, &unfit);
-	else if (!unfit)
+	else if (!unfit && !r->full)
 		ahead_open(r);
 	if (r->arena.failed)
 		return gave_up(r, account_no_memory(&r->err));
