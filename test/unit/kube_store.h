@@ -35,8 +35,8 @@ void kube_store_delete(struct kube_store *s, const char *name);
 void kube_store_pod(struct kube_store *s, const char *namespace, const char *name, const char *uid,
 	const char *phase, const char *more);
 
-/* Make or change a GPUPolicy: its spec, NULL: it is gone; its status, as somebody else. And what a member of its
- * status says, malloc'ed; "": nothing. */
+/* Make or change a GPUPolicy: its spec, NULL: it is gone; its status, as somebody else. And what a
+ * member of its status says, malloc'ed; "": nothing. */
 void kube_store_policy(struct kube_store *s, const char *name, const char *spec);
 void kube_store_policy_status(struct kube_store *s, const char *name, const char *status);
 char *kube_store_policy_says(struct kube_store *s, const char *name, const char *member);

@@ -419,11 +419,10 @@ static void wait_for(const char *word, bool there)
 }
 
 /* Three come at once, under a cap that is far: for the next ones nothing is written. */
-static int64_t come_at_once(struct one crowd[3])
+static int64_t crowd_comes(struct one crowd[3])
 {
 	int64_t began;
 
-	kube_store_policy(fix.store, "small", "{'allow':{'gpus':1000}}");
 	kube_store_fault(fix.store, STORE_SLOW, "PATCH", SMALL "/status", 1000, 1);
 	raise_later(&crowd[0], 1, 1);
 	assert_true(api_wait(fix.api, "PATCH", SMALL "/status", 1));
@@ -435,6 +434,12 @@ static int64_t come_at_once(struct one crowd[3])
 		assert_int_equal(crowd[i].rc, 0);
 	}
 	return began;
+}
+
+static int64_t come_at_once(struct one crowd[3])
+{
+	kube_store_policy(fix.store, "small", "{'allow':{'gpus':1000}}");
+	return crowd_comes(crowd);
 }
 
 TEST(test_who_comes_in_company_is_counted_ahead)
@@ -505,6 +510,22 @@ TEST(test_nothing_ahead_outlives_its_caps)
 	kube_store_policy(fix.store, "small", "{'allow':{'gpus':1}}");
 	assert_int_equal(accounts_repair(x, "small", &care, clock_ms() + 20000, &fix.e), 0);
 	raises(4, 2, ERR_REFUSED);
+}
+
+/* A restore of etcd brings back an account of before, of the same object and spec. */
+TEST(test_nothing_ahead_outlives_a_restore)
+{
+	const struct account_care care = {NULL, is_over};
+	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
+	struct one crowd[3];
+
+	kube_store_policy(fix.store, "small", "{'allow':{'gpus':1000}}");
+	kube_store_backup(fix.store);
+	(void)crowd_comes(crowd);
+	kube_store_restore(fix.store);
+	assert_int_equal(accounts_repair(x, "small", &care, clock_ms() + 20000, &fix.e), 0);
+	raises(4, 2, 0);
+	assert_true(is_there("f u4 "));
 }
 
 TEST(test_nothing_ahead_outlives_its_policy)
@@ -661,8 +682,8 @@ TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_i
 	test_who_waits_is_bounded_by_the_last_count, test_half_a_count_of_those_who_wait,
 	test_who_was_let_in_is_not_forgotten, test_nobody_overstays_his_deadline,
 	test_what_found_no_room_after_all_is_written_out, test_nothing_ahead_outlives_its_caps,
-	test_nothing_ahead_outlives_its_policy, test_nothing_ahead_of_a_policy_that_is_gone,
-	test_nothing_ahead_beside_who_found_it_full, test_who_comes_in_company_is_counted_ahead,
-	test_who_is_gone_stays_counted_ahead, test_nobody_is_refused_for_what_is_ahead,
-	test_who_asks_again_waits_for_nothing_ahead, test_a_server_that_was_never_readable,
-	test_three_replicas_at_once)
+	test_nothing_ahead_outlives_a_restore, test_nothing_ahead_outlives_its_policy,
+	test_nothing_ahead_of_a_policy_that_is_gone, test_nothing_ahead_beside_who_found_it_full,
+	test_who_comes_in_company_is_counted_ahead, test_who_is_gone_stays_counted_ahead,
+	test_nobody_is_refused_for_what_is_ahead, test_who_asks_again_waits_for_nothing_ahead,
+	test_a_server_that_was_never_readable, test_three_replicas_at_once)

@@ -4,7 +4,10 @@
  * and wait for nobody. So the account is never less than what stands (law P6); it may be more by
  * what is left of it, and by what stands twice, until its name has gone and the claims are counted
  * anew. That is kept away from the caps: nobody is refused for it (ahead_hides). */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "webhook/cluster/ledger/policy_accounts_impl.h"
@@ -63,6 +66,19 @@ void ahead_stop(struct account_entry *e)
 	for (struct ahead *h = e->aheads; h; h = h->next)
 		h->until_ms = 0;
 	e->none_ahead_ms = clock_ms() + FULL_MS;
+}
+
+bool ahead_is_named(const struct account_entry *e)
+{
+	int64_t now = clock_ms();
+	char word[32];
+
+	for (const struct ahead *h = e->aheads; h; h = h->next) {
+		(void)snprintf(word, sizeof(word), " %" PRIu64 " ", h->take);
+		if (now < h->until_ms && !strstr(e->text.data, word))
+			return false;
+	}
+	return true;
 }
 
 void ahead_stop_another(struct account_entry *e)

@@ -60,6 +60,7 @@ static int read_object(
 	e->caps = (struct policy){
 		.name = e->name, .gpus = p.gpus, .bytes = p.bytes, .waiting = p.waiting};
 	e->known = !e->text.failed && !a->failed;
+	e->another |= e->known && !ahead_is_named(e);
 	return e->known ? 0 : account_no_memory(err);
 }
 
