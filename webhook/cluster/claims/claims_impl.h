@@ -148,8 +148,10 @@ struct claims {
 	int64_t why_ms;   /* nobody is told why it waits before then */
 	struct policy_bar *bars;   /* policies whose caps were full a moment ago */
 	pthread_mutex_t bars_lock; /* of these; taken before and after nothing */
-	struct job_size *jobs;     /* of gangs that wait (claims_job.c) */
-	bool queue_begun;          /* the queue has begun on a fresh list */
+	struct job_size **jobs;    /* of gangs that wait, by hash (claims_job.c); NULL: none */
+	int64_t jobs_ms;           /* so many Jobs were asked, and more are from then on */
+	size_t jobs_asked;
+	bool queue_begun; /* the queue has begun on a fresh list */
 	struct picture now;
 };
 

@@ -1,27 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: gangs that are as large as their Job says (poolgate.io/gang-size: job). The Job is asked
  * while they wait, and again after some seconds, since its parallelism can be changed. */
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/json/json_keys.h"
 #include "webhook/cluster/claims/claims_impl.h"
 #include "webhook/cluster/claims/job_get.h"
 #include "webhook/core/pod/queue_read.h"
 
 #define PATH_BYTES 2048
 #define SCRATCH_MAX 4096
-/* Of one round: those that are not asked now are in the next. */
-#define ASK_MAX 32
+/* So many at a time, and then none for so long. */
+#define ASK_MAX 256
+#define ASK_EVERY_MS 1000
 #define AGAIN_MS 5000
 /* Where we may not read Jobs. */
 #define REFUSED_MS 60000
+#define BUCKETS 4096
+/* Of lists of who waits. */
+#define LIST_MAX ((size_t)64 << 20)
 
+/* Pods of another namespace, or that name another Job by the same uid, have one of their own. */
 struct job_size {
 	struct job_size *next;
+	struct slice namespace, name, uid;
+	int64_t asked_ms; /* 0: never */
 	int64_t again_ms; /* it is asked from then on */
 	uint32_t size;    /* 0: it could not be read */
 	uint32_t round;   /* the last in which somebody waited with it */
-	char uid[];
+	size_t turn;      /* among those of its namespace that are to be asked */
+	char text[];
 };
 
 int job_get(struct kube *k, struct slice namespace, struct slice name, struct slice uid,
@@ -50,75 +60,187 @@ int job_get(struct kube *k, struct slice namespace, struct slice name, struct sl
 	return rc;
 }
 
-/* NULL: out of memory. */
-static struct job_size *size_of(struct claims *c, struct slice uid)
+/* Of one word more, so that nobody outside can make two that collide. */
+static uint64_t hash_of(uint64_t hash, struct slice word)
 {
-	struct job_size *s = c->jobs;
+	struct json_seed seed = json_seed();
 
-	while (s && !slice_is(uid, s->uid))
-		s = s->next;
-	if (s)
-		return s;
-	s = calloc(1, sizeof(*s) + uid.len + 1);
+	for (size_t i = 0; i < word.len; i++)
+		hash = json_mix(hash ^ (unsigned char)word.at[i] ^ seed.a, seed.b | 1);
+	return hash;
+}
+
+static struct slice keep(char **at, struct slice word)
+{
+	struct slice kept = {*at, word.len};
+
+	if (word.len)
+		memcpy(*at, word.at, word.len);
+	*at += word.len;
+	return kept;
+}
+
+/* NULL: out of memory. */
+static struct job_size *size_of(struct claims *c, const struct pod_waiting *pod)
+{
+	struct slice namespace = pod->pod.namespace, name = pod->job, uid = pod->pod.owner;
+	uint64_t hash = hash_of(hash_of(hash_of(0, uid), name), namespace);
+	struct job_size **at, *s;
+	char *text;
+
+	if (!c->jobs)
+		c->jobs = calloc(BUCKETS, sizeof(struct job_size *));
+	if (!c->jobs)
+		return NULL;
+	at = &c->jobs[hash % BUCKETS];
+	for (s = *at; s; s = s->next)
+		if (slice_eq(s->uid, uid) && slice_eq(s->name, name) &&
+			slice_eq(s->namespace, namespace))
+			return s;
+	s = calloc(1, sizeof(*s) + uid.len + name.len + namespace.len);
 	if (!s)
 		return NULL;
-	memcpy(s->uid, uid.at, uid.len);
-	s->next = c->jobs;
-	return c->jobs = s;
+	text = s->text;
+	s->namespace = keep(&text, namespace);
+	s->name = keep(&text, name);
+	s->uid = keep(&text, uid);
+	s->next = *at;
+	return *at = s;
 }
 
 static void forget(struct claims *c, bool all)
 {
-	for (struct job_size **at = &c->jobs; *at;) {
-		struct job_size *s = *at;
+	for (size_t i = 0; c->jobs && i < BUCKETS; i++)
+		for (struct job_size **at = &c->jobs[i]; *at;) {
+			struct job_size *s = *at;
 
-		if (all || s->round != c->round) {
-			*at = s->next;
-			free(s);
-		} else {
-			at = &s->next;
+			if (all || s->round != c->round) {
+				*at = s->next;
+				free(s);
+			} else {
+				at = &s->next;
+			}
 		}
-	}
 }
 
-static void ask(struct claims *c, struct job_size *s, const struct pod_waiting *pod)
+/* ---- who is asked ---- */
+
+struct asking {
+	struct claims *c;
+	struct job_size **due;
+	size_t n;
+	atomic_bool away; /* nobody answers: the others are not asked now */
+};
+
+static int by_namespace(const void *a, const void *b)
 {
+	const struct job_size *const *x = a, *const *y = b;
+	struct slice first = (*x)->namespace, second = (*y)->namespace;
+	size_t n = first.len < second.len ? first.len : second.len;
+	int order = n ? memcmp(first.at, second.at, n) : 0;
+
+	if (order == 0)
+		order = (first.len > second.len) - (first.len < second.len);
+	return order ? order
+		     : ((*x)->asked_ms > (*y)->asked_ms) - ((*x)->asked_ms < (*y)->asked_ms);
+}
+
+static int by_turn(const void *a, const void *b)
+{
+	const struct job_size *const *x = a, *const *y = b;
+
+	if ((*x)->turn != (*y)->turn)
+		return (*x)->turn < (*y)->turn ? -1 : 1;
+	return ((*x)->asked_ms > (*y)->asked_ms) - ((*x)->asked_ms < (*y)->asked_ms);
+}
+
+/* One of each namespace, and then the next: first who was never asked, then who was asked longest
+ * ago. */
+static void put_in_order(struct asking *q)
+{
+	if (q->n == 0)
+		return;
+	qsort(q->due, q->n, sizeof(*q->due), by_namespace);
+	for (size_t i = 0; i < q->n; i++)
+		q->due[i]->turn = i > 0 && slice_eq(q->due[i]->namespace, q->due[i - 1]->namespace)
+					  ? q->due[i - 1]->turn + 1
+					  : 0;
+	qsort(q->due, q->n, sizeof(*q->due), by_turn);
+}
+
+static void ask_one(void *ctx, size_t i)
+{
+	struct asking *q = ctx;
+	struct job_size *s = q->due[i];
 	struct kube_answer job;
 	struct err err = {0};
-	int rc = job_get(c->cfg->kube, pod->pod.namespace, pod->job, pod->pod.owner, &job, &err);
+	int rc;
 
-	s->again_ms = clock_ms() + (rc == ERR_REFUSED ? REFUSED_MS : AGAIN_MS);
+	if (atomic_load(&q->away) || duty_stopping(q->c->self))
+		return;
+	rc = job_get(q->c->cfg->kube, s->namespace, s->name, s->uid, &job, &err);
+	if (rc == ERR_TIMEOUT || rc == ERR_IO)
+		atomic_store(&q->away, true);
+	s->asked_ms = clock_ms();
+	s->again_ms = s->asked_ms + (rc == ERR_REFUSED ? REFUSED_MS : AGAIN_MS);
 	s->size = rc == 0 ? queue_job_size(&job.json, json_root(&job.json)) : 0;
 	kube_answer_release(&job);
 	if (rc == 0)
 		return;
-	log_line(c->cfg->log, LOG_LEVEL_WARN, "how large a gang is cannot be read from its Job",
-		log_slice("namespace", pod->pod.namespace), log_slice("name", pod->pod.name),
+	log_line(q->c->cfg->log, LOG_LEVEL_WARN, "how large a gang is cannot be read from its Job",
+		log_slice("namespace", s->namespace), log_slice("name", s->name),
 		log_str("error", err.msg));
+}
+
+static void ask_all(struct asking *q)
+{
+	struct claims *c = q->c;
+	int64_t now = clock_ms();
+
+	if (now >= c->jobs_ms)
+		c->jobs_asked = 0;
+	if (q->n > ASK_MAX - c->jobs_asked)
+		q->n = ASK_MAX - c->jobs_asked;
+	if (q->n == 0)
+		return;
+	run_side_by_side(q->n, ask_one, q);
+	c->jobs_asked = atomic_load(&q->away) ? ASK_MAX : c->jobs_asked + q->n;
+	c->jobs_ms = clock_ms() + ASK_EVERY_MS;
 }
 
 void job_sizes(struct claims *c, struct pod_waiting *const *list, struct queue_pod *pods, size_t n)
 {
-	size_t asked = 0;
+	struct asking q = {.c = c};
+	struct job_size **of;
+	int64_t now = clock_ms();
+	struct arena a;
 
-	for (size_t i = 0; i < n; i++) {
-		struct job_size *s =
-			pods[i].gang_job && list[i]->job.at ? size_of(c, pods[i].owner) : NULL;
-
-		if (!s)
+	arena_init(&a, LIST_MAX);
+	of = arena_array(&a, n, sizeof(struct job_size *));
+	q.due = arena_array(&a, n, sizeof(struct job_size *));
+	for (size_t i = 0; !a.failed && i < n; i++) {
+		of[i] = pods[i].gang_job && list[i]->job.at ? size_of(c, list[i]) : NULL;
+		if (!of[i] || of[i]->round == c->round)
 			continue;
-		s->round = c->round;
-		if (clock_ms() >= s->again_ms && asked < ASK_MAX && !duty_stopping(c->self)) {
-			ask(c, s, list[i]);
-			asked++;
-		}
-		claims_until(c, s->again_ms);
-		pods[i].gang_size = s->size;
+		of[i]->round = c->round;
+		if (now >= of[i]->again_ms)
+			q.due[q.n++] = of[i];
 	}
+	put_in_order(&q);
+	ask_all(&q);
+	now = clock_ms();
+	for (size_t i = 0; !a.failed && i < n; i++)
+		if (of[i]) {
+			claims_until(c, of[i]->again_ms > now ? of[i]->again_ms : c->jobs_ms);
+			pods[i].gang_size = of[i]->size;
+		}
+	arena_release(&a);
 	forget(c, false);
 }
 
 void job_sizes_free(struct claims *c)
 {
 	forget(c, true);
+	free(c->jobs);
+	c->jobs = NULL;
 }

@@ -260,9 +260,10 @@ static int decide(struct queueing *q, struct err *err)
 		return err_set(err, ERR_NOMEM, "out of memory for the queue");
 	count_shares(q);
 	read_policies(q);
+	/* First what takes calls: the picture is not to be old. */
+	job_sizes(q->c, q->list, q->pods, q->n);
 	if (servers_view(cfg->servers, false, &q->arena, &q->pool, err) < 0)
 		return err->code;
-	job_sizes(q->c, q->list, q->pods, q->n);
 	if (q->arena.failed || !gang_count(q->list + q->n, q->n_list - q->n, &q->pool.inventory,
 				       q->pods, q->n, &q->arena))
 		return err_set(err, ERR_NOMEM, "out of memory for the queue");
