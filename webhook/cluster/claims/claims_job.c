@@ -160,12 +160,12 @@ static void put_in_order(struct asking *q)
 {
 	if (q->n == 0)
 		return;
-	qsort(q->due, q->n, sizeof(*q->due), by_namespace);
+	qsort(q->due, q->n, sizeof(struct job_size *), by_namespace);
 	for (size_t i = 0; i < q->n; i++)
 		q->due[i]->turn = i > 0 && slice_eq(q->due[i]->namespace, q->due[i - 1]->namespace)
 					  ? q->due[i - 1]->turn + 1
 					  : 0;
-	qsort(q->due, q->n, sizeof(*q->due), by_turn);
+	qsort(q->due, q->n, sizeof(struct job_size *), by_turn);
 }
 
 static void ask_one(void *ctx, size_t i)
