@@ -574,6 +574,33 @@ TEST(test_nothing_ahead_beside_who_found_it_full)
 	assert_false(is_there(" ahead "));
 }
 
+/* It may be minutes until his server has another version. */
+TEST(test_who_is_unsure_keeps_his_part_alone)
+{
+	const struct account_care care = {NULL, is_over};
+	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
+	uint64_t version = servers_version(fix.r.servers, "a");
+	int64_t end = clock_ms() + 20000;
+	struct one crowd[3];
+
+	(void)come_at_once(crowd);
+	raises(4, 1, 0);
+	for (uint64_t take = 1; take <= 3; take++)
+		accounts_close(x, take);
+	accounts_close_after(x, 4, "a", version);
+	accounts_stop_ahead(x);
+	assert_true(accounts_flush(x, end));
+	assert_false(is_there(" ahead "));
+	assert_true(is_there(" f u4 lab 4 1 1"));
+	assert_false(is_there("n lab 1 1 "));
+	assert_int_equal(accounts_repair(x, "small", &care, end, &fix.e), 0);
+	says("account", "1 2 n lab 1 1 f u4 lab 4 1 1");
+	kube_store_server(fix.store, "a", 8, 16000, "");
+	assert_int_equal(servers_refresh(fix.r.servers, end, &fix.e), 0);
+	assert_int_equal(accounts_repair(x, "small", &care, end, &fix.e), 0);
+	says("account", "1 2 n lab 0 0");
+}
+
 /* Another replica's: who would fit but for it waits for its end. */
 TEST(test_nobody_is_refused_for_what_is_ahead)
 {
@@ -683,7 +710,8 @@ TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_i
 	test_who_was_let_in_is_not_forgotten, test_nobody_overstays_his_deadline,
 	test_what_found_no_room_after_all_is_written_out, test_nothing_ahead_outlives_its_caps,
 	test_nothing_ahead_outlives_a_restore, test_nothing_ahead_outlives_its_policy,
-	test_nothing_ahead_of_a_policy_that_is_gone, test_nothing_ahead_beside_who_found_it_full,
-	test_who_comes_in_company_is_counted_ahead, test_who_is_gone_stays_counted_ahead,
-	test_nobody_is_refused_for_what_is_ahead, test_who_asks_again_waits_for_nothing_ahead,
-	test_a_server_that_was_never_readable, test_three_replicas_at_once)
+	test_nothing_ahead_of_a_policy_that_is_gone, test_who_is_unsure_keeps_his_part_alone,
+	test_nothing_ahead_beside_who_found_it_full, test_who_comes_in_company_is_counted_ahead,
+	test_who_is_gone_stays_counted_ahead, test_nobody_is_refused_for_what_is_ahead,
+	test_who_asks_again_waits_for_nothing_ahead, test_a_server_that_was_never_readable,
+	test_three_replicas_at_once)

@@ -152,13 +152,15 @@ static void leave(struct account_entry *e, const struct raise *r)
 
 static struct own_take *note_take(struct account_entry *e, const struct account_ask *ask)
 {
-	size_t size = strlen(ask->uid) + 1;
-	struct own_take *t = calloc(1, sizeof(*t) + size);
+	size_t size = strlen(ask->uid) + 1, more = strlen(ask->namespace) + 1;
+	struct own_take *t = calloc(1, sizeof(*t) + size + more);
 
 	if (!t)
 		return NULL;
 	t->take = ask->take;
+	t->wants = ask->wants;
 	memcpy(t->uid, ask->uid, size);
+	t->namespace = memcpy(t->uid + size, ask->namespace, more);
 	t->next = e->takes;
 	e->takes = t;
 	return t;
@@ -232,8 +234,9 @@ static void settle(struct accounts *x, uint64_t take, bool lost)
 			}
 			if (t->by)
 				ahead_let_go(t, lost);
-			if (!lost && !t->by) {
-				t->closed = true;
+			if (!t->by && (!lost || t->after)) {
+				t->closed = !lost;
+				at = &t->next;
 				continue;
 			}
 			*at = t->next;
@@ -261,6 +264,9 @@ void accounts_close_after(struct accounts *x, uint64_t take, const char *server,
 	(void)pthread_mutex_lock(&x->lock);
 	u->next = x->unsure;
 	x->unsure = u;
+	for (struct account_entry *e = x->entries; e; e = e->next)
+		for (struct own_take *t = e->takes; t; t = t->next)
+			t->unsure |= t->take == take;
 	(void)pthread_mutex_unlock(&x->lock);
 }
 

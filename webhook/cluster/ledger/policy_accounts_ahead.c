@@ -105,10 +105,31 @@ static void close_name(struct account_entry *e, const struct ahead *h)
 	}
 }
 
+/* What came of a write that was not confirmed may be unknown for minutes: that is no reason to keep
+ * more than what it wants. */
+static void name_unsure(struct account_entry *e, struct ahead *h)
+{
+	unsigned n = 0;
+
+	for (const struct own_take *t = e->takes; t; t = t->next)
+		n += t->by == h && t->unsure;
+	if (h->lost || n < h->users)
+		return;
+	for (struct own_take *t = e->takes; t; t = t->next)
+		if (t->by == h) {
+			t->by = NULL;
+			t->after = h->take;
+		}
+	h->users = 0;
+}
+
 void ahead_end(struct account_entry *e)
 {
 	int64_t now = clock_ms();
 
+	for (struct ahead *h = e->aheads; h; h = h->next)
+		if (h->users && (!h->left.gpus || now >= h->until_ms))
+			name_unsure(e, h);
 	for (struct ahead **at = &e->aheads; *at;) {
 		struct ahead *h = *at;
 

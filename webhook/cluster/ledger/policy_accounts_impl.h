@@ -45,7 +45,11 @@ struct own_take {
 	struct own_take *next;
 	uint64_t take;
 	struct ahead *by; /* what it was given a part of: its own name is not there. NULL: it is */
+	uint64_t after;   /* or comes with the write that closes this take. 0: it is there */
+	bool unsure;      /* a write of it was not confirmed */
 	bool closed;
+	struct account_sum wants;
+	const char *namespace; /* behind uid */
 	char uid[];
 };
 
@@ -104,6 +108,8 @@ struct round {
 	size_t n;
 	struct own_take **closed;
 	size_t n_closed;
+	struct account_ask *named; /* who gets his own name when `instead` is closed */
+	size_t n_named;
 	struct arena arena;
 	struct account account;
 	int64_t deadline_ms;
@@ -155,7 +161,8 @@ void ahead_stop(struct account_entry *e);
 bool ahead_is_named(const struct account_entry *e);
 /* The same, if what was read by him who is busy is another than before. */
 void ahead_stop_another(struct account_entry *e);
-/* Names of those go of which no more is given, and nothing is on its way. */
+/* Names of those go of which no more is given, and nothing is on its way: or only what was not
+ * confirmed, which gets names of its own with the same write. */
 void ahead_end(struct account_entry *e);
 /* Those who were raised in this round had company: count more of their kind ahead with the same
  * write, where the caps leave much more than that. */

@@ -31,8 +31,14 @@ static int load(struct round *r)
 			"the account of a GPUPolicy cannot be read, and is counted anew",
 			log_str("policy", e->name));
 	r->changed = rc == ERR_SYNTAX;
-	for (size_t i = 0; i < r->n_closed; i++)
-		r->changed |= account_close(&r->account, r->closed[i]->uid, r->closed[i]->take);
+	for (size_t i = 0; i < r->n_closed; i++) {
+		if (!account_close(&r->account, r->closed[i]->uid, r->closed[i]->take))
+			continue;
+		r->changed = true;
+		for (size_t k = 0; k < r->n_named; k++)
+			if (r->named[k].instead == r->closed[i]->take)
+				account_name(&r->account, &r->named[k], &r->arena);
+	}
 	return rc == ERR_NOMEM ? rc : 0;
 }
 
@@ -131,6 +137,8 @@ static void forget_closed(struct round *r)
 	for (size_t i = 0; i < r->n_closed; i++) {
 		struct own_take **at = &r->e->takes;
 
+		for (struct own_take *t = *at; t; t = t->next)
+			t->after = t->after == r->closed[i]->take ? 0 : t->after;
 		while (*at != r->closed[i])
 			at = &(*at)->next;
 		*at = r->closed[i]->next;
@@ -206,16 +214,27 @@ static bool work(struct round *r)
 /* Lock held. False: out of memory. */
 static bool gather_closed(struct round *r)
 {
-	size_t n = 0;
+	size_t n = 0, named = 0;
 
 	ahead_end(r->e);
-	for (const struct own_take *t = r->e->takes; t; t = t->next)
+	for (const struct own_take *t = r->e->takes; t; t = t->next) {
 		n += t->closed;
+		named += t->after != 0;
+	}
 	r->closed = arena_array(&r->arena, n, sizeof(struct own_take *));
-	for (struct own_take *t = r->e->takes; r->closed && t; t = t->next)
+	r->named = arena_array(&r->arena, named, sizeof(*r->named));
+	if (!r->closed || !r->named)
+		return false;
+	for (struct own_take *t = r->e->takes; t; t = t->next)
 		if (t->closed)
 			r->closed[r->n_closed++] = t;
-	return r->closed != NULL;
+		else if (t->after)
+			r->named[r->n_named++] = (struct account_ask){.uid = t->uid,
+				.namespace = t->namespace,
+				.take = t->take,
+				.instead = t->after,
+				.wants = t->wants};
+	return true;
 }
 
 /* Lock held: those who wait, and have time. False: out of memory. */

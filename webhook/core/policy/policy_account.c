@@ -233,6 +233,12 @@ enum account_said account_raise(struct account *c, const struct policy *caps, in
 	return ACCOUNT_RAISED;
 }
 
+void account_name(struct account *c, const struct account_ask *ask, struct arena *a)
+{
+	if (!flight_of(c, ask->uid, ask->take))
+		(void)add_flight(c, ask, a);
+}
+
 /* ---- counting ---- */
 
 bool account_knows(const struct account *c, const char *namespace)

@@ -92,6 +92,10 @@ enum account_said account_raise(struct account *c, const struct policy *caps, in
  * there. */
 bool account_close(struct account *c, const char *uid, uint64_t take);
 
+/* The claim has its own name from now on; the sum has it already, under one that was closed. a:
+ * as account_raise. */
+void account_name(struct account *c, const struct account_ask *ask, struct arena *a);
+
 /* A count of all claims, on a list that was begun after the account was read. */
 struct account_count {
 	struct account *account;
