@@ -131,16 +131,23 @@ static void settle(struct round *r, bool written)
 	}
 }
 
+/* Their names came with the write that has closed this take. */
+static void are_named(struct account_entry *e, uint64_t after)
+{
+	for (struct own_take *t = e->takes; t; t = t->next)
+		if (t->after == after)
+			t->after = 0;
+}
+
 /* Their names are out of it. */
 static void forget_closed(struct round *r)
 {
 	for (size_t i = 0; i < r->n_closed; i++) {
 		struct own_take **at = &r->e->takes;
 
-		for (struct own_take *t = *at; t; t = t->next)
-			t->after = t->after == r->closed[i]->take ? 0 : t->after;
 		while (*at != r->closed[i])
 			at = &(*at)->next;
+		are_named(r->e, r->closed[i]->take);
 		*at = r->closed[i]->next;
 		free(r->closed[i]);
 	}
