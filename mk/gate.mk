@@ -48,7 +48,7 @@ GATE_IMAGE_OUT ?= build/gate-image
 gate-image:
 	@tools/setup build image
 	$(SUB) $(GATE)
-	@TITLE='$(GATE_TITLE)' CONTAINERFILE=Containerfile.gpugate HOST=libnvidia-ml.so.1 tools/image '$(GATE)' '$(VERSION)' '$(GATE_IMAGE)' '$(GATE_IMAGE_OUT)'
+	@TITLE='$(GATE_TITLE)' CONTAINERFILE=Containerfile.gpugate HOST='libcuda.so.1 libnvidia-ml.so.1' tools/image '$(GATE)' '$(VERSION)' '$(GATE_IMAGE)' '$(GATE_IMAGE_OUT)'
 
 gate-image-check: gate-image
 	@MAKE='$(MAKE)' CC='$(CC)' CFLAGS='$(CFLAGS)' CPPFLAGS='$(CPPFLAGS)' LDFLAGS='$(LDFLAGS)' \

@@ -19,7 +19,7 @@ IMAGES = {
     "poolgate": (["poolgate"], ["libcurl-gnutls.so.4", "libgcc_s.so.1"], []),
     "gpuprobe": (["gpuprobe-serve", "gpuprobe"], ["libgcc_s.so.1"],
                  ["libcuda.so.1", "libnvidia-ml.so.1", "libcudart.so.11", "libcudart.so.12", "libcudart.so.13"]),
-    "gpugate": (["gpugate"], [], ["libnvidia-ml.so.1"]),
+    "gpugate": (["gpugate"], [], ["libcuda.so.1", "libnvidia-ml.so.1"]),
     "poolgate-device-plugin": (["poolgate-device-plugin"], ["libgcc_s.so.1"], ["libcurl-gnutls.so.4"]),
 }
 ID = re.compile(r"SPDXRef-[A-Za-z0-9.-]+$")

@@ -48,6 +48,7 @@ struct poll_kind {
 	size_t answer_size;
 	int (*read)(const struct json *j, struct arena *a, void *ret, struct err *err);
 	struct server_end (*end)(const struct server_object *o);
+	bool of_spec; /* what it says counts for the spec of then: another is asked about at once */
 	enum metric_id polls;
 	/* The condition that tells of it, and its status where nothing good was heard. */
 	const char *condition, *bad;

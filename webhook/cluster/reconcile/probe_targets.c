@@ -50,18 +50,18 @@ struct look {
 	struct target **at; /* behind the last server */
 };
 
-/* Another spec is asked about at once; while somebody asks, after that: he may have begun before
- * it came. */
-static void see_spec(struct target *t, int64_t generation)
+/* Another spec is asked about at once, if the kind's answer is of a spec; while somebody asks,
+ * after that: he may have begun before it came. */
+static void see_spec(const struct poll_kind *kind, struct target *t, int64_t generation)
 {
 	t->there = true;
-	if (t->busy || t->generation == generation)
+	if (!kind->of_spec || t->busy || t->generation == generation)
 		return;
 	t->generation = generation;
 	t->due_ms = clock_ms();
 }
 
-/* A server that is new, or whose spec is another now, is asked at once. Without memory the next
+/* A server that is new, or whose end is another now, is asked at once. Without memory the next
  * look tries again. */
 static bool note(void *ctx, const struct server_object *o)
 {
@@ -76,7 +76,7 @@ static bool note(void *ctx, const struct server_object *o)
 		l->at = &(*l->at)->next;
 	for (t = *l->at; t && strcmp(t->name, o->name) == 0; t = t->next)
 		if (probe_target_is(l->kind, t, o)) {
-			see_spec(t, o->generation);
+			see_spec(l->kind, t, o->generation);
 			return true;
 		}
 	t = calloc(1, sizeof(*t));
