@@ -30,7 +30,8 @@ static bool read_spec(struct account_entry *e, const struct json *j, const struc
 		return false;
 	e->another |= e->generation && (e->generation != generation || !slice_is(uid, e->uid));
 	e->generation = generation;
-	memcpy(e->uid, uid.at, uid.len);
+	if (uid.len)
+		memcpy(e->uid, uid.at, uid.len);
 	e->uid[uid.len] = '\0';
 	return true;
 }
