@@ -19,8 +19,8 @@ def test_each_claim_has_its_own(world):
     told = [a.env(), b.env(), a.env()]
     assert told[0]["pid"] == told[2]["pid"] != told[1]["pid"] and told[1]["env"]["LIMIT"] == "2048"
     assert told[0]["env"]["PLACE"] != told[1]["env"]["PLACE"] and world.metric('servers{state="running"}') == 2
-    # What the gate has open is not the server's: the streams, and what it opened itself.
-    assert len(told[0]["fds"]) <= 6, told[0]["fds"]
+    # What the gate has open is not the server's: the streams, and what it opened itself, of which one may be closing.
+    until(lambda: len(a.env()["fds"]) <= 6, "server without what its gate has open")
 
 
 def test_claim_ends(world):
