@@ -428,7 +428,7 @@ static void probes(struct bench *b)
 	static struct probe_poll p;
 	double began = us_of(CLOCK_THREAD_CPUTIME_ID);
 
-	p = (struct probe_poll){.cfg = {.servers = b->servers}};
+	p = (struct probe_poll){.cfg = {.servers = b->servers, .kind = &poll_probes}};
 	lock_measure(&b->servers->lock);
 	for (int i = 0; i < LOOKS; i++) {
 		p.looked_ms = -2 * LOOK_MS;

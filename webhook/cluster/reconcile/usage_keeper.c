@@ -246,13 +246,19 @@ static bool note_closed(void *ctx, const struct server_object *o)
 	return !l->dues.failed;
 }
 
+/* Behind a conflict etcd may have been restored, and what was stored have gone with it: the next
+ * round stores it again, as the same. */
 static enum edit_result edit_drop(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
 	const struct due *due = ctx;
-	bool changed = server_usage_drop(o, due->closed, a);
+	bool changed;
 
-	(void)again;
+	if (again) {
+		err_set(err, ERR_CONFLICT, "the status of %s has changed meanwhile", o->name);
+		return EDIT_GIVE_UP;
+	}
+	changed = server_usage_drop(o, due->closed, a);
 	if (a->failed) {
 		err_set(err, ERR_NOMEM, "out of memory");
 		return EDIT_GIVE_UP;
@@ -319,7 +325,7 @@ static int store_some(struct usage_keeper *k, const struct duty *d, bool *ret_mo
 			&l.dues.at[i], clock_ms() + EDIT_MS, &err);
 
 		/* it is stored again, as the same, and then forgotten */
-		if (dropped != 0 && dropped != ERR_NOTFOUND)
+		if (dropped != 0 && dropped != ERR_NOTFOUND && dropped != ERR_CONFLICT)
 			rc = dropped;
 	}
 	if (l.dues.n > 0 || l.dues.failed)
