@@ -188,25 +188,6 @@ static void raise(usage_sum *total, usage_sum before, usage_sum *now)
 	*total = usage_plus(*total, grown(before, now));
 }
 
-static const struct usage_row *row_of(
-	const struct usage_period *p, const char *namespace, const char *model)
-{
-	size_t low = 0, high = p->n_rows;
-
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-		int c = usage_row_compare(&p->rows[mid], namespace, model);
-
-		if (c == 0)
-			return &p->rows[mid];
-		if (c < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return NULL;
-}
-
 static struct usage_row sum_of(const struct usage_period *p)
 {
 	struct usage_row sum = {0};
@@ -232,7 +213,9 @@ static void add_rows(struct usage_totals *t, const struct usage_period *before,
 
 	for (size_t i = 0; i < now->n_rows; i++) {
 		struct usage_row *row = &now->rows[i], more;
-		const struct usage_row *old = row_of(before, row->namespace, row->model);
+		size_t at;
+		const struct usage_row *old =
+			usage_row_find(before, row->namespace, row->model, &at);
 		struct usage_total *to;
 
 		if (is_others(row))

@@ -37,8 +37,8 @@ static bool grow(struct usage_period *p, struct arena *a)
 	return true;
 }
 
-struct usage_row *usage_row(
-	struct usage_period *p, const char *namespace, const char *model, struct arena *a)
+struct usage_row *usage_row_find(
+	const struct usage_period *p, const char *namespace, const char *model, size_t *ret_at)
 {
 	size_t low = 0, high = p->n_rows;
 
@@ -46,6 +46,7 @@ struct usage_row *usage_row(
 		size_t mid = (low + high) / 2;
 		int c = usage_row_compare(&p->rows[mid], namespace, model);
 
+		*ret_at = mid;
 		if (c == 0)
 			return &p->rows[mid];
 		if (c < 0)
@@ -53,12 +54,24 @@ struct usage_row *usage_row(
 		else
 			high = mid;
 	}
+	*ret_at = low;
+	return NULL;
+}
+
+struct usage_row *usage_row(
+	struct usage_period *p, const char *namespace, const char *model, struct arena *a)
+{
+	size_t at;
+	struct usage_row *row = usage_row_find(p, namespace, model, &at);
+
+	if (row)
+		return row;
 	if (p->n_rows == p->room && !grow(p, a))
 		return NULL;
-	memmove(&p->rows[low + 1], &p->rows[low], (p->n_rows - low) * sizeof(*p->rows));
+	memmove(&p->rows[at + 1], &p->rows[at], (p->n_rows - at) * sizeof(*p->rows));
 	p->n_rows++;
-	p->rows[low] = (struct usage_row){.namespace = namespace, .model = model};
-	return &p->rows[low];
+	p->rows[at] = (struct usage_row){.namespace = namespace, .model = model};
+	return &p->rows[at];
 }
 
 /* ---- reading ---- */

@@ -78,6 +78,9 @@ void usage_sum_write(usage_sum n, char ret[static USAGE_SUM_SIZE]);
 
 /* As strcmp, by namespace, then model. */
 int usage_row_compare(const struct usage_row *r, const char *namespace, const char *model);
+/* The row of these two; NULL: there is none. *ret_at is where it is, or would be. */
+struct usage_row *usage_row_find(
+	const struct usage_period *p, const char *namespace, const char *model, size_t *ret_at);
 /* The row of these two, which is made if it is not there (texts are not copied). NULL: out of
  * memory. */
 struct usage_row *usage_row(
