@@ -156,11 +156,11 @@ void ahead_let_go(struct own_take *t, bool lost);
 bool ahead_runs(const struct account_entry *e);
 /* No more is given of any. */
 void ahead_stop(struct account_entry *e);
+/* The same, if what was read by him who is busy is another than before. */
+void ahead_stop_another(struct account_entry *e);
 /* Does the account that was read name all that is given ahead? One that a restore of etcd has
  * brought back does not. By him who is busy. */
 bool ahead_is_named(const struct account_entry *e);
-/* The same, if what was read by him who is busy is another than before. */
-void ahead_stop_another(struct account_entry *e);
 /* Names of those go of which no more is given, and nothing is on its way: or only what was not
  * confirmed, which gets names of its own with the same write. */
 void ahead_end(struct account_entry *e);
