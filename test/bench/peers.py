@@ -87,7 +87,7 @@ class Peer:
     def resident_mb(self):
         total = 0
         for pid in self.pids():
-            with open(f"/proc/{pid}/status", encoding="ascii") as file:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/status", encoding="ascii") as file:
                 total += sum(int(line.split()[1]) for line in file if line.startswith("VmRSS:"))
         return total * 1024 / 1e6
 

@@ -53,7 +53,7 @@ def lookers(world):
         children = f.read().split()
     found = []
     for pid in children:
-        with open(f"/proc/{pid}/cmdline", encoding="ascii") as f:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/cmdline", encoding="ascii") as f:
             if f.read().split("\0")[1:2] == ["gpus"]:
                 found.append(int(pid))
     return found

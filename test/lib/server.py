@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts the real program on free ports in a folder of its own, and talks to it. Ends what it started by its pid."""
+import contextlib
 import glob
 import http.client
 import json
@@ -228,7 +229,8 @@ class Server:
     def is_stopped(self):
         states = []
         for task in os.listdir(f"/proc/{self.process.pid}/task"):
-            with open(f"/proc/{self.process.pid}/task/{task}/stat", encoding="utf-8") as f:
+            with (contextlib.suppress(FileNotFoundError, ProcessLookupError),
+                  open(f"/proc/{self.process.pid}/task/{task}/stat", encoding="utf-8") as f):
                 states.append(f.read().rsplit(")", 1)[1].split()[0])
         return set(states) == {"T"}
 
