@@ -11,13 +11,12 @@
 #include <sys/mman.h>
 
 #define STEP 4096
-#define TRIM 65536
 
-void memory_begin(void)
+void memory_begin(size_t spare)
 {
 	(void)mallopt(M_ARENA_MAX, 1);
 	(void)mallopt(M_TOP_PAD, STEP);
-	(void)mallopt(M_TRIM_THRESHOLD, TRIM);
+	(void)mallopt(M_TRIM_THRESHOLD, (int)spare);
 }
 
 /* "7f00-7f80 r-xp 00000000 08:01 1234 /usr/lib/x.so": code of a file. Nobody has written to it, so

@@ -335,7 +335,7 @@ int main(int argc, char **argv)
 	struct err err = {0};
 	int status = EXIT_SUCCESS;
 
-	memory_begin();
+	memory_begin(65536);
 	log_init(&p.log, STDERR_FILENO);
 	log_never_wait(&p.log, &p.log_pipe);
 	if (device_options_read(argc, argv, &p.options, &p.log, &err) != 0) {

@@ -9,8 +9,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-/* Records in one turn and direction. */
-#define RECORDS 16
+/* In one turn and direction. */
+#define BURSTS 5
 
 void carry_begin(struct carry *c, struct client_socket *tls, int plain)
 {
@@ -55,11 +55,11 @@ static int carry_up(struct carry *c, char *scratch, bool *ret_more, struct err *
 		ssize_t n;
 		size_t taken;
 
-		if (i == RECORDS) {
+		if (i == BURSTS) {
 			*ret_more = true;
 			return 0;
 		}
-		n = recv(c->plain, scratch, CLIENT_SOCKET_RECORD, 0);
+		n = recv(c->plain, scratch, CLIENT_SOCKET_BURST, 0);
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
 			return broke(err);
 		if (n < 0) {
@@ -121,25 +121,42 @@ static int keep_rest(struct carry *c, const char *bytes, size_t len, struct err 
 	return 0;
 }
 
+/* What TLS has in hand, a burst at most. What came before an error is there, too. */
+static int gather(struct carry *c, char *scratch, size_t *ret_len, struct err *err)
+{
+	int rc = 0;
+
+	*ret_len = 0;
+	while (rc == 0 && c->tls_in && !c->tls_ended && *ret_len < CLIENT_SOCKET_BURST) {
+		size_t n;
+
+		rc = client_socket_read(c->tls, scratch + *ret_len, CLIENT_SOCKET_BURST - *ret_len,
+			&n, &c->tls_ended, err);
+		if (rc == 0 && n == 0)
+			c->tls_in = !client_socket_dry(c->tls);
+		*ret_len += n;
+	}
+	return rc;
+}
+
 static int carry_down(struct carry *c, char *scratch, bool *ret_more, struct err *err)
 {
 	int rc = c->rest ? give_rest(c, err) : 0;
 
 	for (int i = 0; rc == 0 && c->tls_in && !c->tls_ended && !c->rest; i++) {
 		size_t n, given = 0;
+		int read;
 
-		if (i == RECORDS) {
+		if (i == BURSTS) {
 			*ret_more = true;
 			return 0;
 		}
-		rc = client_socket_read(
-			c->tls, scratch, CLIENT_SOCKET_RECORD, &n, &c->tls_ended, err);
-		if (rc == 0 && n == 0)
-			c->tls_in = !client_socket_dry(c->tls);
-		if (rc == 0 && n > 0)
+		read = gather(c, scratch, &n, err);
+		if (n > 0)
 			rc = give(c, scratch, n, &given, err);
 		if (rc == 0 && given < n)
 			rc = keep_rest(c, scratch + given, n - given, err);
+		rc = read ? read : rc;
 	}
 	if (rc == 0 && c->tls_ended && !c->rest && !c->down_over) {
 		c->down_over = true;
@@ -149,7 +166,7 @@ static int carry_down(struct carry *c, char *scratch, bool *ret_more, struct err
 	return rc;
 }
 
-int carry_turn(struct carry *c, char scratch[static CLIENT_SOCKET_RECORD], bool *ret_more,
+int carry_turn(struct carry *c, char scratch[static CLIENT_SOCKET_BURST], bool *ret_more,
 	bool *ret_over, struct err *err)
 {
 	int rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gate: bytes between a connection with TLS and a plain one, both ways, until both have ended.
- * Nothing is kept but what the slower side has not taken: a record in each direction at most. */
+ * Nothing is kept but what the slower side has not taken: a burst in each direction at most. */
 #ifndef GATE_CARRY_H
 #define GATE_CARRY_H
 
@@ -9,6 +9,9 @@
 
 #include "base/err.h"
 #include "net/client_socket.h"
+
+/* Bytes that come and go all the time while some connections carry: memory_begin(). */
+#define CARRY_SPARE (8 * CLIENT_SOCKET_BURST)
 
 struct carry {
 	struct client_socket *tls; /* borrowed, and so is the descriptor */
@@ -19,7 +22,7 @@ struct carry {
 	bool up_over,
 		down_over; /* the plain side's bytes, the TLS side's: their end was passed on */
 	bool tls_ended;
-	char *rest; /* that the plain side has not taken: at most a record; owned */
+	char *rest; /* that the plain side has not taken: at most a burst; owned */
 	uint32_t rest_at, rest_len;
 	uint64_t up, down; /* bytes that were carried: of the plain side, of the TLS side */
 };
@@ -35,7 +38,7 @@ void carry_told_plain(struct carry *c, uint32_t events);
 /* Carry what there is, but let others have their turn, too: *ret_more says that there is more.
  * *ret_over: both directions have ended. scratch is for the call. ERR_IO: one of them broke, and
  * the other is to be broken, too; ERR_NOMEM. */
-int carry_turn(struct carry *c, char scratch[static CLIENT_SOCKET_RECORD], bool *ret_more,
+int carry_turn(struct carry *c, char scratch[static CLIENT_SOCKET_BURST], bool *ret_more,
 	bool *ret_over, struct err *err);
 
 #endif

@@ -61,7 +61,7 @@ struct pod_end {
 	struct call *calls, *graves, *busy;
 	size_t n_calls, n_ways; /* ways: that are not carried yet */
 	int64_t accept_ms;      /* nobody is taken before then; 0: everybody */
-	char scratch[CLIENT_SOCKET_RECORD];
+	char scratch[CLIENT_SOCKET_BURST];
 };
 
 /* ---- ends ---- */
@@ -405,7 +405,7 @@ int connect_main(int argc, char **argv)
 
 	if (!e)
 		return EXIT_FAILURE;
-	memory_begin();
+	memory_begin(CARRY_SPARE);
 	log_init(&e->log, STDERR_FILENO);
 	log_never_wait(&e->log, &e->pipe);
 	if (gate_connect_options_read(argc, argv, &e->o, &e->log, &err) != 0 ||

@@ -141,7 +141,7 @@ struct gate {
 	int64_t looked_at_ms; /* the same moment as usage.looked_ms, since 1970 */
 	uid_t account[SERVER_PROFILE_ACCOUNTS_MAX];
 	size_t n_accounts;
-	char scratch[CLIENT_SOCKET_RECORD];
+	char scratch[CLIENT_SOCKET_BURST];
 };
 
 /* ---- guest.c ---- */

@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/memory.h"
 #include "base/signals.h"
 #include "gate/gate_impl.h"
 #include "net/listener.h"
@@ -400,6 +401,7 @@ int gate_serve_main(int argc, char **argv)
 
 	if (!g)
 		return EXIT_FAILURE;
+	memory_begin(CARRY_SPARE);
 	log_init(&g->log, STDERR_FILENO);
 	log_never_wait(&g->log, &pipe);
 	g->o = &options;

@@ -256,6 +256,8 @@ void client_socket_free(struct client_socket *s)
 	if (s->out.data)
 		explicit_bzero(s->out.data, s->out.cap); /* it had a token */
 	buf_release(&s->out);
+	buf_release(&s->sealed);
+	free(s->ahead);
 	free(s->host);
 	free(s);
 }
@@ -290,9 +292,9 @@ int client_socket_send(struct client_socket *s, struct slice bytes, struct err *
 
 static int send_rest(struct client_socket *s, struct err *err)
 {
-	int rc = s->pending || s->ending ? client_socket_flush(s, err) : 0;
+	int rc = s->sealed.len > 0 || s->ending ? client_socket_flush(s, err) : 0;
 
-	if (rc != 0 || s->pending)
+	if (rc != 0 || s->sealed.len > 0)
 		return rc;
 	while (s->sent < s->out.len) {
 		const char *at = s->out.data + s->sent;

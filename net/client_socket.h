@@ -55,8 +55,10 @@ int client_socket_read(struct client_socket *s, void *to, size_t max, size_t *re
 
 /* ---- for those who carry a stream, without a copy of it (client_socket_stream.c) ---- */
 
-/* Bytes that one call takes at most: a record of TLS. */
+/* Bytes of a record of TLS at most, and those that one call takes at most: a few records share what
+ * a call of the kernel's costs. */
 #define CLIENT_SOCKET_RECORD 16384
+#define CLIENT_SOCKET_BURST (3 * CLIENT_SOCKET_RECORD)
 
 /* What accepted connections share: our certificate. id is borrowed. NULL when out of memory. */
 struct server_tls;
@@ -75,8 +77,8 @@ int client_socket_accept(int fd, const char *who, struct server_tls *tls,
 void client_socket_keepalive(int fd);
 
 /* Send now, once it is ready, and when client_socket_sending() says no: all of it is taken, at most
- * CLIENT_SOCKET_RECORD bytes, or of a connection without TLS what there was room for: *ret_taken.
- * ERR_IO, also here or in client_socket_turn() where the peer takes smaller records alone. */
+ * CLIENT_SOCKET_BURST bytes, or of a connection without TLS what there was room for: *ret_taken.
+ * ERR_IO. */
 int client_socket_write(
 	struct client_socket *s, struct slice bytes, size_t *ret_taken, struct err *err);
 /* Nothing more will be sent, but it can still be read. client_socket_turn() goes on with it.

@@ -19,10 +19,13 @@ struct client_socket {
 	char *host;           /* that the certificate must be for; of an accepted one, who it is */
 	bool dry;             /* the last read found nothing more */
 	bool whole;           /* an end without TLS's own is an error */
-	bool pending;         /* TLS holds a record that was not sent in full, */
-	size_t given;         /* with so many bytes of ours */
-	unsigned empty;       /* records in a row in which nothing was for us */
-	bool ending, shut;    /* the end of what we send is to go out, or did */
+	bool burst;           /* records are gathered in sealed, to be sent in one call */
+	struct buf sealed;    /* records that are not sent yet; */
+	size_t sealed_sent;   /* of them, so many bytes are */
+	char *ahead;          /* received, and not asked for by TLS yet; NULL: nothing; */
+	size_t ahead_at, ahead_len; /* where that begins and ends in it */
+	unsigned empty;             /* records in a row in which nothing was for us */
+	bool ending, shut;          /* the end of what we send is to go out, or did */
 	struct tls_session session; /* of an accepted one */
 	struct buf out;
 	size_t sent; /* of out */
@@ -32,7 +35,7 @@ struct client_socket {
 
 /* TLS reads and writes s->fd. */
 void client_socket_transport(struct client_socket *s);
-/* Send what TLS holds, and then the end where it is due. ERR_IO. */
+/* Send what is sealed, and then the end where it is due. ERR_IO. */
 int client_socket_flush(struct client_socket *s, struct err *err);
 
 #endif

@@ -10,6 +10,11 @@
 
 #include "net/client_socket_impl.h"
 
+/* A burst of records, each with what TLS adds to it. */
+#define AHEAD_MAX (CLIENT_SOCKET_BURST + CLIENT_SOCKET_BURST / CLIENT_SOCKET_RECORD * 22)
+/* Peers may ask for small records, of which more is added. */
+#define SEALED_MAX (2 * CLIENT_SOCKET_BURST)
+
 struct server_tls {
 	gnutls_certificate_credentials_t credentials;
 	struct tls_identity *identity;
@@ -36,22 +41,64 @@ void server_tls_free(struct server_tls *t)
 	free(t);
 }
 
-/* As the library does it, but what it reads may be no data, and then only we know whether more is
- * there. */
+static ssize_t forget_ahead(struct client_socket *s, ssize_t ret)
+{
+	free(s->ahead);
+	s->ahead = NULL;
+	return ret;
+}
+
+/* What a call of the kernel's costs is shared by some records. What is received ahead stays until
+ * TLS asks for it; where there is no memory for that, TLS gets what it asked for, as the library
+ * does it. */
 static ssize_t pull(gnutls_transport_ptr_t ptr, void *to, size_t max)
 {
 	struct client_socket *s = ptr;
-	ssize_t n = recv(s->fd, to, max, 0);
+	ssize_t n;
 
-	s->dry = n < 0 && errno == EAGAIN;
-	return n;
+	if (!s->ahead && (s->ahead = malloc(AHEAD_MAX)) != NULL)
+		s->ahead_at = s->ahead_len = 0;
+	if (!s->ahead || s->ahead_at == s->ahead_len) {
+		n = recv(s->fd, s->ahead ? s->ahead : to, s->ahead ? AHEAD_MAX : max, 0);
+		/* What TLS reads may be no data, and then only we know whether more is there. */
+		s->dry = n < 0 && errno == EAGAIN;
+		if (n > 0 && s->ahead)
+			s->ahead_len = (size_t)n;
+		if (n <= 0 || !s->ahead)
+			return forget_ahead(s, n);
+	}
+	n = (ssize_t)(s->ahead_len - s->ahead_at);
+	if ((size_t)n > max)
+		n = (ssize_t)max;
+	memcpy(to, s->ahead + s->ahead_at, (size_t)n);
+	s->ahead_at += (size_t)n;
+	return s->ahead_at == s->ahead_len ? forget_ahead(s, n) : n;
+}
+
+/* Behind what is sealed nothing overtakes it: what TLS has to say of itself waits there, too. */
+static ssize_t push(gnutls_transport_ptr_t ptr, const giovec_t *parts, int n)
+{
+	struct client_socket *s = ptr;
+	struct msghdr m = {.msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = (size_t)n};
+	size_t before = s->sealed.len;
+
+	if (!s->burst && before == 0)
+		return sendmsg(s->fd, &m, MSG_NOSIGNAL);
+	for (int i = 0; i < n; i++)
+		buf_slice(&s->sealed, (struct slice){parts[i].iov_base, parts[i].iov_len});
+	if (!s->sealed.failed)
+		return (ssize_t)(s->sealed.len - before);
+	gnutls_transport_set_errno(s->tls, ENOMEM);
+	return -1;
 }
 
 void client_socket_transport(struct client_socket *s)
 {
+	buf_init(&s->sealed, SEALED_MAX);
 	gnutls_transport_set_int(s->tls, s->fd);
-	gnutls_transport_set_ptr2(s->tls, s, gnutls_transport_get_ptr(s->tls));
+	gnutls_transport_set_ptr(s->tls, s);
 	gnutls_transport_set_pull_function(s->tls, pull);
+	gnutls_transport_set_vec_push_function(s->tls, push);
 }
 
 int client_socket_accept(int fd, const char *who, struct server_tls *tls,
@@ -87,67 +134,77 @@ int client_socket_accept(int fd, const char *who, struct server_tls *tls,
 	return 0;
 }
 
-static int failed(const struct client_socket *s, ssize_t n, struct err *err)
+static int broke(const struct client_socket *s, struct err *err)
 {
-	return err_set(err, ERR_IO, "%s: %s", s->host,
-		s->tls ? gnutls_strerror((int)n) : strerrordesc_np(errno));
+	return err_set(err, ERR_IO, "%s: %s", s->host, strerrordesc_np(errno));
 }
 
-/* A record that has gone out held less of what was taken: the rest would be lost unseen. */
-static int too_small(const struct client_socket *s, struct err *err)
+static int tls_broke(const struct client_socket *s, ssize_t n, struct err *err)
 {
-	return err_set(err, ERR_IO,
-		"%s: it takes smaller records than %d bytes, expected at least these", s->host,
-		CLIENT_SOCKET_RECORD);
+	return err_set(err, ERR_IO, "%s: %s", s->host, gnutls_strerror((int)n));
 }
 
-static bool waits(ssize_t n)
+static int send_sealed(struct client_socket *s, struct err *err)
 {
-	return n == GNUTLS_E_AGAIN || n == GNUTLS_E_INTERRUPTED;
+	ssize_t n = send(s->fd, s->sealed.data + s->sealed_sent, s->sealed.len - s->sealed_sent,
+		MSG_NOSIGNAL);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : broke(s, err);
+	s->sealed_sent += (size_t)n;
+	if (s->sealed_sent == s->sealed.len) {
+		buf_release(&s->sealed);
+		s->sealed_sent = 0;
+	}
+	return 0;
 }
 
 int client_socket_flush(struct client_socket *s, struct err *err)
 {
-	ssize_t n;
+	int rc = s->sealed.len > 0 ? send_sealed(s, err) : 0;
 
-	if (s->pending) {
-		/* No bytes: those that it has. */
-		n = gnutls_record_send(s->tls, NULL, 0);
-		s->pending = waits(n);
-		if (n < 0 && !s->pending)
-			return failed(s, n, err);
-		if (!s->pending && (size_t)n < s->given)
-			return too_small(s, err);
+	if (rc != 0 || s->sealed.len > 0 || !s->ending || s->shut)
+		return rc;
+	if (!s->tls) {
+		s->shut = shutdown(s->fd, SHUT_WR) == 0;
+		return s->shut ? 0 : broke(s, err);
 	}
-	if (s->pending || !s->ending || s->shut)
-		return 0;
-	n = s->tls ? gnutls_bye(s->tls, GNUTLS_SHUT_WR) : shutdown(s->fd, SHUT_WR);
-	s->shut = n == 0;
-	return n == 0 || (s->tls && waits(n)) ? 0 : failed(s, n, err);
+	rc = gnutls_bye(s->tls, GNUTLS_SHUT_WR);
+	s->shut = rc == 0;
+	return rc == 0 || rc == GNUTLS_E_AGAIN || rc == GNUTLS_E_INTERRUPTED
+		       ? 0
+		       : tls_broke(s, rc, err);
+}
+
+static int write_plain(
+	struct client_socket *s, struct slice bytes, size_t *ret_taken, struct err *err)
+{
+	ssize_t n = send(s->fd, bytes.at, bytes.len, MSG_NOSIGNAL);
+
+	if (n < 0 && errno != EAGAIN && errno != EINTR)
+		return broke(s, err);
+	*ret_taken = n > 0 ? (size_t)n : 0;
+	return 0;
 }
 
 int client_socket_write(
 	struct client_socket *s, struct slice bytes, size_t *ret_taken, struct err *err)
 {
-	ssize_t n;
+	ssize_t n = 0;
 
 	*ret_taken = 0;
-	if (bytes.len > CLIENT_SOCKET_RECORD)
-		bytes.len = CLIENT_SOCKET_RECORD;
-	if (!s->tls) {
-		n = send(s->fd, bytes.at, bytes.len, MSG_NOSIGNAL);
-		if (n < 0 && errno != EAGAIN && errno != EINTR)
-			return failed(s, n, err);
-		*ret_taken = n > 0 ? (size_t)n : 0;
-		return 0;
+	if (bytes.len > CLIENT_SOCKET_BURST)
+		bytes.len = CLIENT_SOCKET_BURST;
+	if (!s->tls)
+		return write_plain(s, bytes, ret_taken, err);
+	s->burst = true;
+	while (*ret_taken < bytes.len && n >= 0) {
+		n = gnutls_record_send(s->tls, bytes.at + *ret_taken, bytes.len - *ret_taken);
+		*ret_taken += n > 0 ? (size_t)n : 0;
 	}
-	n = gnutls_record_send(s->tls, bytes.at, bytes.len);
-	if (n < 0 && !waits(n))
-		return failed(s, n, err);
-	s->pending = n < 0;
-	s->given = bytes.len;
-	*ret_taken = bytes.len;
-	return n < 0 || (size_t)n == bytes.len ? 0 : too_small(s, err);
+	s->burst = false;
+	/* push() takes all, and so this is no word that something has to wait. */
+	return n < 0 ? tls_broke(s, n, err) : client_socket_flush(s, err);
 }
 
 int client_socket_shut(struct client_socket *s, struct err *err)
@@ -167,7 +224,7 @@ void client_socket_break(struct client_socket *s)
 
 bool client_socket_sending(const struct client_socket *s)
 {
-	return s->pending || s->sent < s->out.len || (s->ending && !s->shut);
+	return s->sealed.len > 0 || s->sent < s->out.len || (s->ending && !s->shut);
 }
 
 bool client_socket_dry(const struct client_socket *s)
