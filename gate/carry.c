@@ -16,6 +16,7 @@ void carry_begin(struct carry *c, struct client_socket *tls, int plain)
 {
 	*c = (struct carry){
 		.tls = tls, .plain = plain, .tls_in = true, .plain_in = true, .plain_out = true};
+	client_socket_read_ahead(tls);
 }
 
 void carry_release(struct carry *c)

@@ -76,6 +76,9 @@ int client_socket_accept(int fd, const char *who, struct server_tls *tls,
 /* Small packets at once, and a peer that is gone is found out within a minute. */
 void client_socket_keepalive(int fd);
 
+/* From now on what there is, a burst at most, is received before it is asked for. Whoever calls
+ * this has let the peer in: it is memory that the peer can fill. */
+void client_socket_read_ahead(struct client_socket *s);
 /* Send now, once it is ready, and when client_socket_sending() says no: all of it is taken, at most
  * CLIENT_SOCKET_BURST bytes, or of a connection without TLS what there was room for: *ret_taken.
  * ERR_IO. */

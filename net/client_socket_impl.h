@@ -22,7 +22,8 @@ struct client_socket {
 	bool burst;           /* records are gathered in sealed, to be sent in one call */
 	struct buf sealed;    /* records that are not sent yet; */
 	size_t sealed_sent;   /* of them, so many bytes are */
-	char *ahead;          /* received, and not asked for by TLS yet; NULL: nothing; */
+	bool reads_ahead;
+	char *ahead;                /* received, and not asked for by TLS yet; NULL: nothing; */
 	size_t ahead_at, ahead_len; /* where that begins and ends in it */
 	unsigned empty;             /* records in a row in which nothing was for us */
 	bool ending, shut;          /* the end of what we send is to go out, or did */

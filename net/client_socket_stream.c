@@ -48,15 +48,14 @@ static ssize_t forget_ahead(struct client_socket *s, ssize_t ret)
 	return ret;
 }
 
-/* What a call of the kernel's costs is shared by some records. What is received ahead stays until
- * TLS asks for it; where there is no memory for that, TLS gets what it asked for, as the library
- * does it. */
+/* What is received ahead stays until TLS asks for it; where nothing is, or there is no memory for
+ * it, TLS gets what it asked for, as the library does it. */
 static ssize_t pull(gnutls_transport_ptr_t ptr, void *to, size_t max)
 {
 	struct client_socket *s = ptr;
 	ssize_t n;
 
-	if (!s->ahead && (s->ahead = malloc(AHEAD_MAX)) != NULL)
+	if (s->reads_ahead && !s->ahead && (s->ahead = malloc(AHEAD_MAX)) != NULL)
 		s->ahead_at = s->ahead_len = 0;
 	if (!s->ahead || s->ahead_at == s->ahead_len) {
 		n = recv(s->fd, s->ahead ? s->ahead : to, s->ahead ? AHEAD_MAX : max, 0);
@@ -99,6 +98,11 @@ void client_socket_transport(struct client_socket *s)
 	gnutls_transport_set_ptr(s->tls, s);
 	gnutls_transport_set_pull_function(s->tls, pull);
 	gnutls_transport_set_vec_push_function(s->tls, push);
+}
+
+void client_socket_read_ahead(struct client_socket *s)
+{
+	s->reads_ahead = true;
 }
 
 int client_socket_accept(int fd, const char *who, struct server_tls *tls,
