@@ -22,7 +22,7 @@
 #include "base/files.h"
 #include "base/json/json_record.h"
 #include "gate/children_impl.h"
-#include "gate/family.h"
+#include "gate/process/family.h"
 
 #define FOLDER_MAX 4096
 #define ARENA_MAX (4u << 20)
@@ -276,7 +276,8 @@ int child_start(struct child *s, const struct picture_claim *claim, struct err *
 	return rc;
 }
 
-/* In the child, as gate/keep makes a server's. It ends with the gate, and so does what it starts.
+/* In the child, as gate/process/keep makes a server's. It ends with the gate, and so does what it
+ * starts.
  */
 static void become_try(const struct child *s, char *const *argv, char *const *env, const int in[2],
 	const int out[2])

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "gate/children_impl.h"
-#include "gate/family.h"
+#include "gate/process/family.h"
 
 /* Between two looks whether it listens. */
 #define LOOK_MS 20

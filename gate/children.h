@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gate: one server process for each claim that is used: started when its pod first comes in, ended
  * with its claim, and found again by a gate that was killed and comes back. Each has a loopback
- * address and a folder of its own, and a parent (gate/keep.h) that its whole family ends with. */
+ * address and a folder of its own, and a parent (gate/process/keep.h) that its whole family ends
+ * with. */
 #ifndef GATE_CHILDREN_H
 #define GATE_CHILDREN_H
 

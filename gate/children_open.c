@@ -10,8 +10,8 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "gate/account.h"
 #include "gate/children_impl.h"
+#include "gate/process/account.h"
 
 static int no_account(const char *user, struct err *err)
 {

@@ -7,9 +7,9 @@
 #include "gate/connect.h"
 #include "gate/gate_options.h"
 #include "gate/gpus.h"
-#include "gate/keep.h"
+#include "gate/process/keep.h"
+#include "gate/process/try.h"
 #include "gate/serve.h"
-#include "gate/try.h"
 
 static const struct {
 	const char *name;

@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/text.h"
-#include "gate/account.h"
 #include "gate/gate_impl.h"
+#include "gate/process/account.h"
 
 #define PAGE_ARENA_MAX (1u << 20)
 /* Of the token that the leader shows. */

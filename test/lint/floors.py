@@ -51,7 +51,7 @@ LIBRARIES = [
     (r"openssl/", r"certs/\w+\.[ch]$"),
     (r"yaml\.h$", r"base/yaml/\w+\.[ch]$"),
     (r"curl/", r"net/http_client\w*\.[ch]$"),
-    (r"dlfcn\.h$", r"(net/http_client\w*|probe/runtime/rt_dlopen|gate/take|probe/runtime/nvml\w*)\.[ch]$"),
+    (r"dlfcn\.h$", r"(net/http_client\w*|probe/runtime/rt_dlopen|gate/process/take|probe/runtime/nvml\w*)\.[ch]$"),
     (r"cuda_runtime_api\.h$", r"probe/runtime/rt_linked\.c$"),
     (r"nvrtc\.h$", r"probe/kernels/compile\.c$"),
     (r"nghttp2/", r"deviceplugin/grpc_\w+\.[ch]$"),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gate: the parent of one claim's server. */
 #define _GNU_SOURCE
-#include "gate/keep.h"
+#include "gate/process/keep.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "gate/family.h"
+#include "gate/process/family.h"
 
 #define EXIT_NOT_STARTED 127
 /* Between two looks at who is left. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gate: accounts of this machine. */
-#ifndef GATE_ACCOUNT_H
-#define GATE_ACCOUNT_H
+#ifndef GATE_PROCESS_ACCOUNT_H
+#define GATE_PROCESS_ACCOUNT_H
 
 #include <sys/types.h>
 

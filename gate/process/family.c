@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gate: families of processes. */
 #define _GNU_SOURCE
-#include "gate/family.h"
+#include "gate/process/family.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gate: `gpugate try`: two processes of one claim, and what they get. */
 #define _GNU_SOURCE
-#include "gate/try.h"
+#include "gate/process/try.h"
 
 #include <signal.h>
 #include <stdbool.h>

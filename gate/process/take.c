@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/text.h"
-#include "gate/try.h"
+#include "gate/process/try.h"
 
 #define OUT_OF_MEMORY 2
 #define LINE_BYTES 64

@@ -2,8 +2,8 @@
 /* gate: `gpugate keep`, the parent of one claim's server: whatever that starts, and however it
  * hides, stays below this process, and ends with it. It is a process of its own so that it outlives
  * the gate, and it is gpugate's account's, so that the server cannot end it. */
-#ifndef GATE_KEEP_H
-#define GATE_KEEP_H
+#ifndef GATE_PROCESS_KEEP_H
+#define GATE_PROCESS_KEEP_H
 
 /* keep UID GID GRACE_MS PROGRAM [WORD ...], with the server's environment. "-" for UID: the account
  * that it has. It starts nothing before it has read a byte. SIGTERM: end. Status: 0 when it was

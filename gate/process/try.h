@@ -3,8 +3,8 @@
  * with the driver's own library: one takes 60 % of the share; a second one must not get as much,
  * and must get 30 %, since a GPU that is merely full would refuse that, too. A GPU that is just so
  * full that it refuses the one and not the other is told by gate/selftest.h. */
-#ifndef GATE_TRY_H
-#define GATE_TRY_H
+#ifndef GATE_PROCESS_TRY_H
+#define GATE_PROCESS_TRY_H
 
 /* `gpugate try SHARE`, started by the gate with a claim's environment and account: says "ready"
  * when a process has an empty context, reads what NVML counts of that (bytes), and says "held",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gate: a process and all that came of it, found in /proc by who is whose parent. */
-#ifndef GATE_FAMILY_H
-#define GATE_FAMILY_H
+#ifndef GATE_PROCESS_FAMILY_H
+#define GATE_PROCESS_FAMILY_H
 
 #include <stdint.h>
 #include <sys/types.h>

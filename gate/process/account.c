@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gate: an account's numbers. */
-#include "gate/account.h"
+#include "gate/process/account.h"
 
 #include <pwd.h>
 #include <stdio.h>
