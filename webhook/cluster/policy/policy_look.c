@@ -19,13 +19,21 @@
 /* For one object; most of a review's time is left for it. */
 #define GET_MAX_MS 1000
 
+/* Objects of one kind: what is known of them, and where and how they are asked for. */
+struct kind {
+	struct policy_look *look;
+	const char *api, *plural;
+	/* *ret malloc'ed; NULL: nothing. ERR_NOMEM. */
+	int (*read)(const struct json *j, const struct json_node *object, char **ret);
+	struct known known; /* guarded by the lock */
+	struct kube_watch *watch;
+};
+
 struct policy_look {
 	struct policy_look_config cfg;
 	pthread_mutex_t lock;
-	/* Guarded by lock. */
-	struct known policies;   /* their texts; none: there has been no right one */
-	struct known namespaces; /* their labels, which name what they pick; none: no label */
-	struct kube_watch *watch_policies, *watch_namespaces;
+	struct kind policies;   /* their texts; none: there has been no right one */
+	struct kind namespaces; /* their labels, which name what they pick; none: no label */
 };
 
 /* ---- what the watches tell ---- */
@@ -66,19 +74,29 @@ static char *right_text(const struct json *j, const struct json_node *object, st
 	return text;
 }
 
+/* None of one that is wrong. */
+static int read_policy(const struct json *j, const struct json_node *object, char **ret)
+{
+	struct err err = {0};
+
+	*ret = right_text(j, object, &err);
+	return err.code == ERR_NOMEM ? ERR_NOMEM : 0;
+}
+
 static void on_policy(
 	void *ctx, enum kube_change what, const struct json *j, const struct json_node *object)
 {
-	struct policy_look *l = ctx;
+	struct kind *k = ctx;
+	struct policy_look *l = k->look;
 	struct slice name = kube_meta(j, object).name;
 	struct err err = {0};
 	char *text = what == KUBE_PUT ? right_text(j, object, &err) : NULL;
 
 	(void)pthread_mutex_lock(&l->lock);
 	if (what == KUBE_GONE)
-		known_drop(&l->policies, name);
+		known_drop(&k->known, name);
 	else if (what == KUBE_PUT)
-		known_put(&l->policies, name, text, text != NULL);
+		known_put(&k->known, name, text, text != NULL);
 	(void)pthread_mutex_unlock(&l->lock);
 	if (err.code)
 		log_line(l->cfg.log, LOG_LEVEL_ERROR,
@@ -102,62 +120,37 @@ static int picked_by(const struct json *j, const struct json_node *object, char 
 static void on_namespace(
 	void *ctx, enum kube_change what, const struct json *j, const struct json_node *object)
 {
-	struct policy_look *l = ctx;
+	struct kind *k = ctx;
 	struct slice name = kube_meta(j, object).name;
 	char *picks = NULL;
 	/* Of one that there was no memory for nothing is known: whoever needs it asks. */
 	bool gone = what == KUBE_GONE || (what == KUBE_PUT && picked_by(j, object, &picks) != 0);
 
-	(void)pthread_mutex_lock(&l->lock);
+	(void)pthread_mutex_lock(&k->look->lock);
 	if (gone)
-		known_drop(&l->namespaces, name);
+		known_drop(&k->known, name);
 	else if (what == KUBE_PUT)
-		known_put(&l->namespaces, name, picks, true);
-	(void)pthread_mutex_unlock(&l->lock);
+		known_put(&k->known, name, picks, true);
+	(void)pthread_mutex_unlock(&k->look->lock);
 }
 
-static void listing(struct policy_look *l, struct known *k)
+static void on_listing(void *ctx)
 {
-	(void)pthread_mutex_lock(&l->lock);
-	known_listing(k);
-	(void)pthread_mutex_unlock(&l->lock);
+	struct kind *k = ctx;
+
+	(void)pthread_mutex_lock(&k->look->lock);
+	known_listing(&k->known);
+	(void)pthread_mutex_unlock(&k->look->lock);
 }
 
-static void listed(struct policy_look *l, struct known *k)
+static void on_listed(void *ctx, const char *version)
 {
-	(void)pthread_mutex_lock(&l->lock);
-	known_listed(k);
-	(void)pthread_mutex_unlock(&l->lock);
-}
-
-static void on_policies_listing(void *ctx)
-{
-	struct policy_look *l = ctx;
-
-	listing(l, &l->policies);
-}
-
-static void on_policies_listed(void *ctx, const char *version)
-{
-	struct policy_look *l = ctx;
+	struct kind *k = ctx;
 
 	(void)version;
-	listed(l, &l->policies);
-}
-
-static void on_namespaces_listing(void *ctx)
-{
-	struct policy_look *l = ctx;
-
-	listing(l, &l->namespaces);
-}
-
-static void on_namespaces_listed(void *ctx, const char *version)
-{
-	struct policy_look *l = ctx;
-
-	(void)version;
-	listed(l, &l->namespaces);
+	(void)pthread_mutex_lock(&k->look->lock);
+	known_listed(&k->known);
+	(void)pthread_mutex_unlock(&k->look->lock);
 }
 
 struct policy_look *policy_look_new(const struct policy_look_config *cfg, struct err *err)
@@ -169,37 +162,40 @@ struct policy_look *policy_look_new(const struct policy_look_config *cfg, struct
 		return NULL;
 	}
 	l->cfg = *cfg;
+	l->policies = (struct kind){.look = l,
+		.api = "/apis/" POLICY_API,
+		.plural = "gpupolicies",
+		.read = read_policy};
+	l->namespaces = (struct kind){
+		.look = l, .api = "/api/v1", .plural = "namespaces", .read = picked_by};
 	(void)pthread_mutex_init(&l->lock, NULL);
 	return l;
 }
 
 int policy_look_start(struct policy_look *l, struct err *err)
 {
-	struct kube_watch_app policies = {.ctx = l,
-		.listing = on_policies_listing,
+	struct kube_watch_app app = {.ctx = &l->policies,
+		.listing = on_listing,
 		.change = on_policy,
-		.listed = on_policies_listed};
-	struct kube_watch_app namespaces = {.ctx = l,
-		.listing = on_namespaces_listing,
-		.change = on_namespace,
-		.listed = on_namespaces_listed};
+		.listed = on_listed};
 
-	l->watch_policies = kube_watch_start(l->cfg.kube, POLICIES, &policies, l->cfg.log, err);
-	if (!l->watch_policies)
+	l->policies.watch = kube_watch_start(l->cfg.kube, POLICIES, &app, l->cfg.log, err);
+	if (!l->policies.watch)
 		return err->code;
-	l->watch_namespaces =
-		kube_watch_start(l->cfg.kube, NAMESPACES, &namespaces, l->cfg.log, err);
-	return l->watch_namespaces ? 0 : (int)err->code;
+	app.ctx = &l->namespaces;
+	app.change = on_namespace;
+	l->namespaces.watch = kube_watch_start(l->cfg.kube, NAMESPACES, &app, l->cfg.log, err);
+	return l->namespaces.watch ? 0 : (int)err->code;
 }
 
 void policy_look_free(struct policy_look *l)
 {
 	if (!l)
 		return;
-	kube_watch_stop(l->watch_policies);
-	kube_watch_stop(l->watch_namespaces);
-	known_release(&l->policies);
-	known_release(&l->namespaces);
+	kube_watch_stop(l->policies.watch);
+	kube_watch_stop(l->namespaces.watch);
+	known_release(&l->policies.known);
+	known_release(&l->namespaces.known);
 	(void)pthread_mutex_destroy(&l->lock);
 	free(l);
 }
@@ -209,7 +205,7 @@ bool policy_look_synced(struct policy_look *l)
 	bool yes;
 
 	(void)pthread_mutex_lock(&l->lock);
-	yes = l->policies.whole && l->namespaces.whole;
+	yes = l->policies.known.whole && l->namespaces.known.whole;
 	(void)pthread_mutex_unlock(&l->lock);
 	return yes;
 }
@@ -219,33 +215,25 @@ bool policy_look_synced(struct policy_look *l)
 enum answer { UNKNOWN, NOTHING, FOUND };
 
 /* A copy of what the picture says. UNKNOWN, too, where no list has been read. */
-static enum answer picture(struct policy_look *l, struct known *k, struct slice name,
-	struct arena *a, struct slice *ret)
+static enum answer picture(
+	const struct kind *kind, struct slice name, struct arena *a, struct slice *ret)
 {
 	const struct known_entry *e;
 	enum answer found = UNKNOWN;
 
-	(void)pthread_mutex_lock(&l->lock);
-	e = known_find(k, name);
+	(void)pthread_mutex_lock(&kind->look->lock);
+	e = known_find(&kind->known, name);
 	if (e)
 		found = e->text ? FOUND : NOTHING;
 	if (found == FOUND)
 		*ret = arena_slice(a, slice_of(e->text));
-	(void)pthread_mutex_unlock(&l->lock);
+	(void)pthread_mutex_unlock(&kind->look->lock);
 	return found;
 }
 
-/* Objects of one kind: what is known of them, and where and how they are asked for. */
-struct kind {
-	struct known *known;
-	const char *api, *plural;
-	/* *ret malloc'ed; NULL: nothing. ERR_NOMEM. */
-	int (*read)(const struct json *j, const struct json_node *object, char **ret);
-};
-
 /* Ask for one object. 0 with *ret NULL: it is not there. The text is malloc'ed. */
-static int ask(struct policy_look *l, const struct kind *kind, const char *name,
-	int64_t deadline_ms, char **ret, struct err *err)
+static int ask(
+	const struct kind *kind, const char *name, int64_t deadline_ms, char **ret, struct err *err)
 {
 	int64_t left = deadline_ms - clock_ms();
 	struct kube_answer got;
@@ -264,7 +252,8 @@ static int ask(struct policy_look *l, const struct kind *kind, const char *name,
 		buf_release(&path);
 		return err_set(err, ERR_NOMEM, "out of memory");
 	}
-	rc = kube_get(l->cfg.kube, path.data, left < GET_MAX_MS ? left : GET_MAX_MS, &got, &why);
+	rc = kube_get(
+		kind->look->cfg.kube, path.data, left < GET_MAX_MS ? left : GET_MAX_MS, &got, &why);
 	if (rc == 0)
 		rc = kind->read(&got.json, json_root(&got.json), ret);
 	kube_answer_release(&got);
@@ -275,28 +264,19 @@ static int ask(struct policy_look *l, const struct kind *kind, const char *name,
 			       : err_set(err, ERR_TIMEOUT, "%s", why.msg);
 }
 
-/* None of one that is wrong. */
-static int read_policy(const struct json *j, const struct json_node *object, char **ret)
-{
-	struct err err = {0};
-
-	*ret = right_text(j, object, &err);
-	return err.code == ERR_NOMEM ? ERR_NOMEM : 0;
-}
-
 /* What the picture says of the name, or else the API server; absent: nothing. behind: where the
  * picture says that there is nothing, it is behind. */
-static int find(struct policy_look *l, const struct kind *kind, struct slice name, bool behind,
-	int64_t deadline_ms, struct arena *a, struct slice *ret, struct err *err)
+static int find(const struct kind *kind, struct slice name, bool behind, int64_t deadline_ms,
+	struct arena *a, struct slice *ret, struct err *err)
 {
 	enum answer seen;
 	char *text;
 
 	*ret = (struct slice){0};
-	seen = picture(l, kind->known, name, a, ret);
+	seen = picture(kind, name, a, ret);
 	if (seen == FOUND || (seen == NOTHING && !behind))
 		return 0;
-	if (ask(l, kind, arena_strdup(a, name), deadline_ms, &text, err) != 0)
+	if (ask(kind, arena_strdup(a, name), deadline_ms, &text, err) != 0)
 		return err->code;
 	if (text)
 		*ret = arena_slice(a, slice_of(text));
@@ -328,19 +308,16 @@ static int read_text(struct slice text, struct arena *a, const struct policy **r
 int policy_look_of(struct policy_look *l, struct slice namespace, bool picks, int64_t deadline_ms,
 	struct arena *a, const struct policy **ret, struct err *err)
 {
-	const struct kind namespaces = {&l->namespaces, "/api/v1", "namespaces", picked_by},
-			  policies = {
-				  &l->policies, "/apis/" POLICY_API, "gpupolicies", read_policy};
 	struct slice name, text;
 
 	*ret = NULL;
-	if (find(l, &namespaces, namespace, picks, deadline_ms, a, &name, err) != 0)
+	if (find(&l->namespaces, namespace, picks, deadline_ms, a, &name, err) != 0)
 		return err->code;
 	if (a->failed)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	if (!name.len)
 		return l->cfg.required ? policy_required(err) : 0;
-	if (find(l, &policies, name, false, deadline_ms, a, &text, err) != 0)
+	if (find(&l->policies, name, false, deadline_ms, a, &text, err) != 0)
 		return err->code;
 	if (a->failed)
 		return err_set(err, ERR_NOMEM, "out of memory");
@@ -351,6 +328,6 @@ struct slice policy_look_named(struct policy_look *l, struct slice namespace, st
 {
 	struct slice name = {0};
 
-	(void)picture(l, &l->namespaces, namespace, a, &name);
+	(void)picture(&l->namespaces, namespace, a, &name);
 	return name;
 }
