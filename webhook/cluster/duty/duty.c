@@ -125,3 +125,34 @@ void duty_stop(struct duty *d)
 	(void)pthread_join(d->thread, NULL);
 	release(d);
 }
+
+/* ---- keepers ---- */
+
+static struct duty **duty_of(void *keeper)
+{
+	return keeper;
+}
+
+int duty_keep(void *keeper, const char *name, duty_tick *tick, void **ret, struct err *err)
+{
+	if (!keeper)
+		return err_set(err, ERR_NOMEM, "out of memory");
+	*duty_of(keeper) = duty_start(name, tick, keeper, err);
+	if (!*duty_of(keeper)) {
+		free(keeper);
+		return (int)err->code;
+	}
+	*ret = keeper;
+	return 0;
+}
+
+void duty_wake_keeper(void *keeper)
+{
+	duty_wake(*duty_of(keeper));
+}
+
+void duty_free_keeper(void *keeper)
+{
+	duty_stop(*duty_of(keeper));
+	free(keeper);
+}

@@ -28,4 +28,12 @@ bool duty_sleep(struct duty *d, int64_t ms);
 /* Ask it to end, wait until the tick that runs has returned, free it. NULL-safe. */
 void duty_stop(struct duty *d);
 
+/* A keeper has one thread and what that keeps between its ticks: a struct whose first member is its
+ * struct duty *. Start one: it is malloc'ed, the tick's ctx, and *ret. Errors of duty_start; then
+ * it has been freed. NULL is taken: ERR_NOMEM. */
+int duty_keep(void *keeper, const char *name, duty_tick *tick, void **ret, struct err *err);
+void duty_wake_keeper(void *keeper);
+/* Stop its thread, free it. */
+void duty_free_keeper(void *keeper);
+
 #endif

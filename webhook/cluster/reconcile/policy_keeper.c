@@ -26,8 +26,8 @@ struct seen {
 };
 
 struct policy_keeper {
-	const struct policy_keeper_config *cfg;
 	struct duty *duty;
+	const struct policy_keeper_config *cfg;
 	struct seen *seen;
 	size_t n, cap;
 	struct arena arena; /* of one tick: names of policies */
@@ -168,17 +168,11 @@ static int start(void *ctx, void **ret, struct err *err)
 {
 	struct policy_keeper *k = calloc(1, sizeof(*k));
 
-	if (!k)
-		return err_set(err, ERR_NOMEM, "out of memory");
-	k->cfg = ctx;
-	accounts_noted_none(k->cfg->accounts);
-	k->duty = duty_start("policy-keeper", tick, k, err);
-	if (!k->duty) {
-		free(k);
-		return (int)err->code;
+	if (k) {
+		k->cfg = ctx;
+		accounts_noted_none(k->cfg->accounts);
 	}
-	*ret = k;
-	return 0;
+	return duty_keep(k, "policy-keeper", tick, ret, err);
 }
 
 struct leader_duty policy_keeper_duty(struct policy_keeper_config *cfg)

@@ -18,8 +18,8 @@
 #define ROUND_MAX 100
 
 struct policy_teller {
-	const struct policy_teller_config *cfg;
 	struct duty *duty;
+	const struct policy_teller_config *cfg;
 	struct arena arena; /* of one tick */
 	struct {
 		const char *name;
@@ -98,32 +98,17 @@ static int64_t tick(void *ctx, struct duty *d)
 	return t->cfg->every_ms ? t->cfg->every_ms : EVERY_MS;
 }
 
-static void stop(void *running)
-{
-	struct policy_teller *t = running;
-
-	duty_stop(t->duty);
-	free(t);
-}
-
 static int start(void *ctx, void **ret, struct err *err)
 {
 	struct policy_teller *t = calloc(1, sizeof(*t));
 
-	if (!t)
-		return err_set(err, ERR_NOMEM, "out of memory");
-	t->cfg = ctx;
-	t->duty = duty_start("policy-teller", tick, t, err);
-	if (!t->duty) {
-		free(t);
-		return (int)err->code;
-	}
-	*ret = t;
-	return 0;
+	if (t)
+		t->cfg = ctx;
+	return duty_keep(t, "policy-teller", tick, ret, err);
 }
 
 struct leader_duty policy_teller_duty(struct policy_teller_config *cfg)
 {
 	return (struct leader_duty){
-		.name = "policy-teller", .start = start, .stop = stop, .ctx = cfg};
+		.name = "policy-teller", .start = start, .stop = duty_free_keeper, .ctx = cfg};
 }

@@ -23,8 +23,8 @@
 	"\"" POOL_NAME "\"}}"
 
 struct pool_keeper {
-	const struct pool_keeper_config *cfg;
 	struct duty *duty;
+	const struct pool_keeper_config *cfg;
 	struct buf shown; /* what was written last */
 	char since[RFC3339_SIZE];
 	int64_t written_ms;
@@ -159,24 +159,11 @@ static int start(void *ctx, void **ret, struct err *err)
 {
 	struct pool_keeper *k = calloc(1, sizeof(*k));
 
-	if (!k)
-		return err_set(err, ERR_NOMEM, "out of memory");
-	k->cfg = ctx;
-	buf_init(&k->shown, BODY_MAX_BYTES);
-	k->duty = duty_start("pool-keeper", tick, k, err);
-	if (!k->duty) {
-		free(k);
-		return (int)err->code;
+	if (k) {
+		k->cfg = ctx;
+		buf_init(&k->shown, BODY_MAX_BYTES);
 	}
-	*ret = k;
-	return 0;
-}
-
-static void servers_changed(void *running)
-{
-	const struct pool_keeper *k = running;
-
-	duty_wake(k->duty);
+	return duty_keep(k, "pool-keeper", tick, ret, err);
 }
 
 struct leader_duty pool_keeper_duty(struct pool_keeper_config *cfg)
@@ -184,6 +171,6 @@ struct leader_duty pool_keeper_duty(struct pool_keeper_config *cfg)
 	return (struct leader_duty){.name = "pool-keeper",
 		.start = start,
 		.stop = stop,
-		.servers_changed = servers_changed,
+		.servers_changed = duty_wake_keeper,
 		.ctx = cfg};
 }

@@ -36,8 +36,8 @@ struct known {
 };
 
 struct server_keeper {
-	const struct server_keeper_config *cfg;
 	struct duty *duty;
+	const struct server_keeper_config *cfg;
 	struct known *servers;
 	size_t n, cap;
 	size_t cursor; /* where find() begins */
@@ -339,23 +339,9 @@ static int start(void *ctx, void **ret, struct err *err)
 {
 	struct server_keeper *k = calloc(1, sizeof(*k));
 
-	if (!k)
-		return err_set(err, ERR_NOMEM, "out of memory");
-	k->cfg = ctx;
-	k->duty = duty_start("server-keeper", tick, k, err);
-	if (!k->duty) {
-		free(k);
-		return (int)err->code;
-	}
-	*ret = k;
-	return 0;
-}
-
-static void servers_changed(void *running)
-{
-	const struct server_keeper *k = running;
-
-	duty_wake(k->duty);
+	if (k)
+		k->cfg = ctx;
+	return duty_keep(k, "server-keeper", tick, ret, err);
 }
 
 struct leader_duty server_keeper_duty(struct server_keeper_config *cfg)
@@ -363,6 +349,6 @@ struct leader_duty server_keeper_duty(struct server_keeper_config *cfg)
 	return (struct leader_duty){.name = "server-keeper",
 		.start = start,
 		.stop = stop,
-		.servers_changed = servers_changed,
+		.servers_changed = duty_wake_keeper,
 		.ctx = cfg};
 }

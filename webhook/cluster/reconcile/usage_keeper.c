@@ -47,8 +47,8 @@ struct dues {
 };
 
 struct usage_keeper {
-	const struct usage_keeper_config *cfg;
 	struct duty *duty;
+	const struct usage_keeper_config *cfg;
 	bool told; /* that nothing can be stored */
 	bool told_unknown;
 };
@@ -360,32 +360,17 @@ static int64_t tick(void *ctx, struct duty *d)
 	return usual(k->cfg->every_ms, good && rc == 0 ? EVERY_MS : WAITING_MS);
 }
 
-static void stop(void *running)
-{
-	struct usage_keeper *k = running;
-
-	duty_stop(k->duty);
-	free(k);
-}
-
 static int start(void *ctx, void **ret, struct err *err)
 {
 	struct usage_keeper *k = calloc(1, sizeof(*k));
 
-	if (!k)
-		return err_set(err, ERR_NOMEM, "out of memory");
-	k->cfg = ctx;
-	k->duty = duty_start("usage-keeper", tick, k, err);
-	if (!k->duty) {
-		free(k);
-		return (int)err->code;
-	}
-	*ret = k;
-	return 0;
+	if (k)
+		k->cfg = ctx;
+	return duty_keep(k, "usage-keeper", tick, ret, err);
 }
 
 struct leader_duty usage_keeper_duty(struct usage_keeper_config *cfg)
 {
 	return (struct leader_duty){
-		.name = "usage-keeper", .start = start, .stop = stop, .ctx = cfg};
+		.name = "usage-keeper", .start = start, .stop = duty_free_keeper, .ctx = cfg};
 }

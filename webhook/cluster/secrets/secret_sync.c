@@ -281,18 +281,11 @@ static int start(void *ctx, void **ret, struct err *err)
 	return 0;
 }
 
-static void servers_changed(void *running)
-{
-	const struct secret_sync *k = running;
-
-	duty_wake(k->duty);
-}
-
 struct leader_duty secret_sync_duty(struct secret_sync_config *cfg)
 {
 	return (struct leader_duty){.name = "secret-sync",
 		.start = start,
 		.stop = stop,
-		.servers_changed = servers_changed,
+		.servers_changed = duty_wake_keeper,
 		.ctx = cfg};
 }

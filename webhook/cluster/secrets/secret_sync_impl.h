@@ -68,8 +68,8 @@ int secret_record_change(
 #define SECRET_EXCEPT_MAX 6
 
 struct secret_sync {
-	struct secret_sync_config cfg; /* defaults filled in */
 	struct duty *duty;
+	struct secret_sync_config cfg; /* defaults filled in */
 	struct places places;
 	struct secret_source source;
 	const char *except[SECRET_EXCEPT_MAX];
