@@ -24,9 +24,9 @@ static int read_pod(struct kube *k, struct explain *e, bool *ret_held, struct er
 
 		e->pool.self = arena_slice(&e->pool.arena, kube_meta(&a.json, object).uid);
 		e->asks = pool_read_demand(&e->pool, &a.json, object, &e->demand);
-		e->state = pool_read_finished(&a.json, object) ? EXPLAIN_FINISHED
-			   : e->asks                           ? EXPLAIN_LOST
-							       : EXPLAIN_NOT_OURS;
+		e->state = pod_finished(&a.json, object) ? EXPLAIN_FINISHED
+			   : e->asks                     ? EXPLAIN_LOST
+							 : EXPLAIN_NOT_OURS;
 		if (e->state == EXPLAIN_NOT_OURS)
 			e->not_ours = explain_policy(e, &a.json, object, &e->pool.arena);
 		pod_waits(&a.json, object, e->why);

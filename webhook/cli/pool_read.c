@@ -191,13 +191,6 @@ bool pool_read_claimed(const struct pool_read *p, struct slice uid)
 
 /* ---- pods ---- */
 
-bool pool_read_finished(const struct json *j, const struct json_node *object)
-{
-	const struct json_node *phase = json_path(j, object, "status", "phase", NULL);
-
-	return json_is_str(j, phase, SLICE("Succeeded")) || json_is_str(j, phase, SLICE("Failed"));
-}
-
 bool pool_read_demand(struct pool_read *p, const struct json *j, const struct json_node *object,
 	struct demand *ret)
 {
@@ -217,11 +210,6 @@ static void forget_pods(void *ctx)
 	struct pool_read *p = ctx;
 
 	p->n_waiting = 0;
-}
-
-static bool has_succeeded(const struct json *j, const struct json_node *object)
-{
-	return json_is_str(j, json_path(j, object, "status", "phase", NULL), SLICE("Succeeded"));
 }
 
 static struct slice job_name(const struct json *j, const struct json_node *object, struct arena *a)
@@ -259,7 +247,7 @@ static bool take_pod(void *ctx, const struct json *j, const struct json_node *ob
 	struct queue_pod *p;
 	bool leaving;
 
-	if (pool_read_finished(j, object) && !has_succeeded(j, object))
+	if (pod_finished(j, object) && !pod_succeeded(j, object))
 		return true;
 	if (!more(&r->arena, &list, r->n_waiting, &r->cap_waiting, sizeof(*r->waiting)))
 		return false;
@@ -278,7 +266,7 @@ static bool take_pod(void *ctx, const struct json *j, const struct json_node *ob
 	if (p->gang_job)
 		w->job = arena_slice(&r->arena, job_name(j, object, &r->arena));
 	w->let_go = !late_is_held(j, object);
-	w->ended = pool_read_finished(j, object);
+	w->ended = pod_finished(j, object);
 	/* who is being deleted leaves his place in the gang */
 	leaving = json_path(j, object, "metadata", "deletionTimestamp", NULL) != NULL;
 	if (w->let_go ? p->gang.at && !leaving : !w->ended)

@@ -51,8 +51,6 @@ struct queue_world pool_read_world(const struct pool_read *r);
 bool pool_read_add_share(struct pool_read *p, struct slice namespace, uint64_t bytes);
 /* Does a pod of this uid hold anything? */
 bool pool_read_claimed(const struct pool_read *p, struct slice uid);
-/* Has a pod ended? */
-bool pool_read_finished(const struct json *j, const struct json_node *object);
 /* What the pod's plan asks. False: it has none that can be read, it waits for its place alone, or
  * there is no memory. */
 bool pool_read_demand(struct pool_read *p, const struct json *j, const struct json_node *object,

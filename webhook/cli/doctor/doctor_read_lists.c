@@ -168,8 +168,7 @@ bool doctor_take_pod(void *ctx, const struct json *j, const struct json_node *ob
 		    json_inside(j, json_path(j, object, "metadata", "creationTimestamp", NULL)),
 		    &p->since_ms))
 		p->since_ms = 0;
-	p->finished =
-		json_is_str(j, phase, SLICE("Succeeded")) || json_is_str(j, phase, SLICE("Failed"));
+	p->finished = pod_finished(j, object);
 	p->running = json_is_str(j, phase, SLICE("Running"));
 	p->secrets = arena_array(&f->arena, 8, sizeof(*p->secrets));
 	JSON_EACH(j, p->secrets ? json_path(j, object, "spec", "volumes", NULL) : NULL, v)
@@ -341,11 +340,9 @@ static void look_at_pod(struct kube *k, struct doctor_pod *p)
 		p->finished = true;
 	} else if (s.state == SIGHT_THERE) {
 		const struct json_node *o = json_root(&s.json);
-		const struct json_node *phase = json_path(&s.json, o, "status", "phase", NULL);
 
-		p->finished = !slice_is(kube_meta(&s.json, o).uid, p->uid) ||
-			      json_is_str(&s.json, phase, SLICE("Succeeded")) ||
-			      json_is_str(&s.json, phase, SLICE("Failed"));
+		p->finished =
+			!slice_is(kube_meta(&s.json, o).uid, p->uid) || pod_finished(&s.json, o);
 	}
 	sight_release(&s);
 	buf_release(&path);

@@ -22,7 +22,6 @@
 static enum pod_answer read_answer(const struct holder *h, const struct kube_answer *answer)
 {
 	const struct json_node *root = json_root(&answer->json);
-	const struct json_node *phase;
 	struct kube_meta m;
 
 	if (!root)
@@ -32,11 +31,7 @@ static enum pod_answer read_answer(const struct holder *h, const struct kube_ans
 		return ANSWER_NONE;
 	if (!slice_is(m.uid, h->uid))
 		return ANSWER_GONE;
-	phase = json_path(&answer->json, root, "status", "phase", NULL);
-	return json_is_str(&answer->json, phase, SLICE("Succeeded")) ||
-			       json_is_str(&answer->json, phase, SLICE("Failed"))
-		       ? ANSWER_FINISHED
-		       : ANSWER_LIVE;
+	return pod_finished(&answer->json, root) ? ANSWER_FINISHED : ANSWER_LIVE;
 }
 
 enum pod_answer claims_ask(struct kube *k, const struct holder *h, struct kube_answer *ret)
@@ -167,7 +162,7 @@ static void decide_all(struct claims *c, struct questions *q)
 
 /* ---- edits ---- */
 
-struct edit {
+struct claims_edit {
 	struct claims *c;
 	const char *server;
 	struct record *records;
@@ -252,7 +247,7 @@ static bool put_bound(const struct record *r, struct claim_record *now)
 static enum edit_result edit_claims(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
-	struct edit *e = ctx;
+	struct claims_edit *e = ctx;
 	bool changed = server_status_drop_phantoms(&o->status, clock_wall_ms()), skipped = false;
 
 	for (size_t i = 0; i < e->n; i++) {
@@ -292,7 +287,7 @@ static enum edit_result edit_claims(
 
 static void edit_one(void *ctx, size_t i)
 {
-	struct edit *e = (struct edit *)ctx + i;
+	struct claims_edit *e = (struct claims_edit *)ctx + i;
 
 	if (duty_stopping(e->c->self))
 		e->rc = err_set(&e->err, ERR_TIMEOUT, "this replica does not lead any more");
@@ -308,7 +303,7 @@ static const char *end_words(enum metric_end why)
 				   : "its pod never came";
 }
 
-static void tell_linger(const struct claims *c, const struct edit *e, const struct record *r)
+static void tell_linger(const struct claims *c, const struct claims_edit *e, const struct record *r)
 {
 	char until[RFC3339_SIZE];
 
@@ -320,7 +315,7 @@ static void tell_linger(const struct claims *c, const struct edit *e, const stru
 }
 
 /* What came of it: what was not written is asked anew. */
-static void settle_edit(struct claims *c, const struct edit *e)
+static void settle_edit(struct claims *c, const struct claims_edit *e)
 {
 	for (size_t i = 0; i < e->n; i++) {
 		const struct record *r = &e->records[i];
@@ -379,9 +374,9 @@ static void count_acts(const struct claims *c, const struct part *part, size_t *
 	}
 }
 
-static struct edit edit_of(struct claims *c, const struct part *part, bool bind)
+static struct claims_edit edit_of(struct claims *c, const struct part *part, bool bind)
 {
-	return (struct edit){.c = c,
+	return (struct claims_edit){.c = c,
 		.server = part->name,
 		.records = c->now.records + part->first,
 		.n = part->n,
@@ -393,7 +388,7 @@ static struct edit edit_of(struct claims *c, const struct part *part, bool bind)
 static void write_all(struct claims *c, int64_t judged_ms)
 {
 	struct picture *p = &c->now;
-	struct edit *edits = calloc(p->n_parts ? p->n_parts : 1, sizeof(*edits));
+	struct claims_edit *edits = calloc(p->n_parts ? p->n_parts : 1, sizeof(*edits));
 	bool bind = judged_ms >= c->bind_ms, bound = false;
 	size_t n = 0;
 

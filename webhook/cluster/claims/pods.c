@@ -1,26 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: the injected pods as the leader's watch shows them. */
-#include "webhook/cluster/claims/pods.h"
+/* cluster: the injected pods as the leader's watch shows them: the table, and who asks it. */
+#include "webhook/cluster/claims/pods_impl.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/json/json_keys.h"
 #include "base/text.h"
-#include "webhook/cluster/duty/duty.h"
-#include "webhook/core/pod/late.h"
-#include "webhook/core/pod/plan.h"
-#include "webhook/core/pod/pod.h"
 
 #define BUCKETS_FIRST 256
 /* Lost pods that are remembered. One that is forgotten early is asked about within CLAIM_ASK_MS all
  * the same. */
 #define LOST_MAX 4096
-#define PLAN_SCRATCH ((size_t)PLAN_BYTES_MAX * 2)
-/* What is kept of a pod that waits: its plan, read. */
-#define WAITING_MAX ((size_t)PLAN_BYTES_MAX * 16)
-#define WAITING_USUAL 2048
 
 /* There are as many as claims: members stand by their size. */
 struct entry {
@@ -43,8 +34,7 @@ struct entry {
 struct pods {
 	void (*changed)(void *ctx);
 	void *ctx;
-	bool (*waits)(const struct json *j, const struct json_node *object);
-	struct queue_classes classes;
+	struct pods_sight sight;
 	struct kube_watch *watch;
 	pthread_mutex_t lock;
 	/* Guarded by lock: */
@@ -90,19 +80,11 @@ static void grow(struct pods *p)
 	p->n_buckets = more;
 }
 
-static void let_go(struct pod_waiting *w)
-{
-	if (!w || --w->users > 0)
-		return;
-	arena_release(&w->arena);
-	free(w);
-}
-
 /* The entry has this one from now on, or none. */
 static void put_waiting(struct pods *p, struct entry *e, struct pod_waiting *w)
 {
 	p->n_waiting += (w != NULL) - (size_t)(e->waiting != NULL);
-	let_go(e->waiting);
+	pod_waiting_release(e->waiting);
 	e->waiting = w;
 }
 
@@ -161,16 +143,6 @@ static struct entry *new_entry(const struct kube_meta *m, uint64_t hash, int64_t
 	return e;
 }
 
-/* What one state of a pod says. */
-struct told {
-	enum pod_seen seen;
-	uint64_t plan_hash;
-	uint32_t grace_s;
-	bool placed, waits;
-	struct pod_waiting *waiting; /* becomes the table's */
-	char why[POD_WHY_SIZE];
-};
-
 /* Does it make a difference to the queue? */
 static bool is_other(const struct pod_waiting *a, const struct pod_waiting *b)
 {
@@ -205,7 +177,7 @@ static void put_why(struct pods *p, struct entry *e, const char *why)
 }
 
 /* True when what is shown has changed. */
-static bool put(struct pods *p, const struct kube_meta *m, struct told *t)
+static bool put(struct pods *p, const struct kube_meta *m, struct pod_told *t)
 {
 	uint64_t hash = text_hash64(m->uid);
 	int64_t now = clock_ms();
@@ -248,122 +220,6 @@ static bool put(struct pods *p, const struct kube_meta *m, struct told *t)
 
 /* ---- what the watch calls ---- */
 
-static enum pod_seen phase_of(const struct json *j, const struct json_node *pod)
-{
-	const struct json_node *phase = json_path(j, pod, "status", "phase", NULL);
-
-	return json_is_str(j, phase, SLICE("Succeeded")) || json_is_str(j, phase, SLICE("Failed"))
-		       ? POD_FINISHED
-		       : POD_LIVE;
-}
-
-/* 0 without a plan, or without memory: then the claim's hash is not compared. */
-static uint64_t plan_hash_of(const struct json *j, const struct json_node *object)
-{
-	struct arena a;
-	struct pod pod;
-	struct slice plan;
-	uint64_t hash;
-
-	arena_init(&a, PLAN_SCRATCH);
-	pod_glance(j, object, &pod);
-	plan = pod_annotation(&pod, ANN_PLAN, &a);
-	hash = plan.at ? text_hash64(plan) : 0;
-	arena_release(&a);
-	return hash;
-}
-
-/* The text that it is read from goes with the call. */
-static void keep_names(struct queue_pod *pod, struct arena *a)
-{
-	pod->uid = arena_slice(a, pod->uid);
-	pod->namespace = arena_slice(a, pod->namespace);
-	pod->name = arena_slice(a, pod->name);
-	if (pod->owner.at)
-		pod->owner = arena_slice(a, pod->owner);
-}
-
-/* Why it waits, as its condition says. */
-static struct slice said_of(const struct json *j, const struct json_node *object)
-{
-	const struct json_node *c = json_find(j, json_path(j, object, "status", "conditions", NULL),
-		"type", SLICE(LATE_CONDITION), false, NULL);
-
-	return json_inside(j, json_get(j, c, SLICE("reason")));
-}
-
-static bool read_into(const struct pods *p, struct pod_waiting *w, const struct json *j,
-	const struct json_node *object)
-{
-	struct pod pod;
-
-	pod_glance(j, object, &pod);
-	if (plan_read(pod_annotation(&pod, ANN_PLAN, &w->arena), &w->arena, &w->plan, NULL) < 0 ||
-		!w->plan.waits || plan_demand(&w->plan, false, &w->arena, &w->demand, NULL) < 0 ||
-		!queue_read(j, object, &p->classes, &w->arena, &w->pod, &w->unmarked))
-		return false;
-	keep_names(&w->pod, &w->arena);
-	w->version = arena_slice(&w->arena, kube_meta(j, object).version);
-	w->pod.asks = queue_asks(&w->demand, json_seed());
-	if (said_of(j, object).at)
-		w->said = arena_slice(&w->arena, said_of(j, object));
-	w->pod.gang = w->plan.gang;
-	w->pod.gang_size = w->plan.gang_size;
-	w->pod.gang_job = w->plan.gang.at && w->plan.gang_size == 0;
-	if (w->pod.gang_job)
-		w->job = arena_slice(&w->arena, queue_job_of(&pod, &w->arena));
-	w->pod.demand = &w->demand;
-	return !w->arena.failed && (!w->let_go || w->plan.gang.at);
-}
-
-/* NULL: it does not wait for its turn, and is in no gang, or there is no memory for it: then what
- * others are told of it is late. */
-static struct pod_waiting *read_waiting(const struct pods *p, const struct json *j,
-	const struct json_node *object, const struct told *t)
-{
-	struct pod_waiting *w = calloc(1, sizeof(*w));
-
-	if (!w)
-		return NULL;
-	arena_init_small(&w->arena, WAITING_MAX, WAITING_USUAL);
-	w->users = 1;
-	w->plan_hash = t->plan_hash;
-	w->let_go = !t->waits;
-	w->ended = t->seen == POD_FINISHED;
-	w->grace_s = pod_grace(j, object);
-	w->leaving = json_path(j, object, "metadata", "deletionTimestamp", NULL) != NULL;
-	if (read_into(p, w, j, object))
-		return w;
-	let_go(w);
-	return NULL;
-}
-
-/* Does its gang want to know of it? Who has failed is made again with the others. */
-static bool shows_gang(const struct json *j, const struct json_node *object, const struct told *t)
-{
-	struct pod pod;
-
-	pod_glance(j, object, &pod);
-	return json_get(j, pod.annotations, SLICE(ANN_GANG)) &&
-	       (t->seen == POD_LIVE || json_is_str(j, json_path(j, object, "status", "phase", NULL),
-					       SLICE("Succeeded")));
-}
-
-static struct told tell_of(
-	const struct pods *p, const struct json *j, const struct json_node *object, bool there)
-{
-	struct told t = {.seen = phase_of(j, object),
-		.plan_hash = there ? plan_hash_of(j, object) : 0,
-		.grace_s = pod_delete_grace(j, object),
-		.placed = json_is(json_path(j, object, "spec", "nodeName", NULL), JSON_STRING),
-		.waits = p->waits && p->waits(j, object)};
-
-	pod_waits(j, object, t.why);
-	if (there && (t.waits ? t.seen == POD_LIVE : shows_gang(j, object, &t)))
-		t.waiting = read_waiting(p, j, object, &t);
-	return t;
-}
-
 static void on_listing(void *ctx)
 {
 	struct pods *p = ctx;
@@ -380,7 +236,7 @@ static void on_change(
 {
 	struct pods *p = ctx;
 	struct kube_meta m = kube_meta(j, object);
-	struct told t = tell_of(p, j, object, what == KUBE_PUT);
+	struct pod_told t = pod_told_of(&p->sight, j, object, what == KUBE_PUT);
 	bool changed = false;
 
 	(void)pthread_mutex_lock(&p->lock);
@@ -400,7 +256,7 @@ static void on_change(
 		if (p->n_lost > LOST_MAX)
 			forget_lost(p, clock_ms() - CLAIM_RETRY_MS);
 	}
-	let_go(t.waiting);
+	pod_waiting_release(t.waiting);
 	(void)pthread_mutex_unlock(&p->lock);
 	if (changed && p->changed)
 		p->changed(p->ctx);
@@ -467,8 +323,7 @@ void pods_see_waiting(struct pods *p,
 	bool (*waits)(const struct json *j, const struct json_node *object),
 	const struct queue_classes *classes)
 {
-	p->waits = waits;
-	p->classes = *classes;
+	p->sight = (struct pods_sight){waits, *classes};
 }
 
 int pods_start(struct pods *p, struct kube *k, const struct log *log, struct err *err)
@@ -495,7 +350,7 @@ void pods_free(struct pods *p)
 	for (size_t i = 0; i < p->n_buckets; i++)
 		for (struct entry *e = p->bucket[i], *next; e; e = next) {
 			next = e->next;
-			let_go(e->waiting);
+			pod_waiting_release(e->waiting);
 			free(e->why);
 			free(e);
 		}
@@ -579,7 +434,7 @@ void pods_give_waiting(struct pods *p, struct pod_waiting **list, size_t n)
 {
 	(void)pthread_mutex_lock(&p->lock);
 	for (size_t i = 0; i < n; i++)
-		let_go(list[i]);
+		pod_waiting_release(list[i]);
 	(void)pthread_mutex_unlock(&p->lock);
 	free(list);
 }
@@ -587,7 +442,7 @@ void pods_give_waiting(struct pods *p, struct pod_waiting **list, size_t n)
 void pods_give_one(struct pods *p, struct pod_waiting *one)
 {
 	(void)pthread_mutex_lock(&p->lock);
-	let_go(one);
+	pod_waiting_release(one);
 	(void)pthread_mutex_unlock(&p->lock);
 }
 

@@ -253,6 +253,21 @@ uint32_t pod_delete_grace(const struct json *j, const struct json_node *object)
 	return seconds(j, json_path(j, object, "metadata", "deletionGracePeriodSeconds", NULL), 0);
 }
 
+static bool has_phase(const struct json *j, const struct json_node *object, struct slice phase)
+{
+	return json_is_str(j, json_path(j, object, "status", "phase", NULL), phase);
+}
+
+bool pod_succeeded(const struct json *j, const struct json_node *object)
+{
+	return has_phase(j, object, SLICE("Succeeded"));
+}
+
+bool pod_finished(const struct json *j, const struct json_node *object)
+{
+	return pod_succeeded(j, object) || has_phase(j, object, SLICE("Failed"));
+}
+
 /* A reason of the API's is a word; what is none says nothing. */
 static bool put_why(
 	const struct json *j, const struct json_node *reason, char ret[static POD_WHY_SIZE])

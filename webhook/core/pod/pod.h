@@ -93,6 +93,10 @@ void pod_waits(const struct json *j, const struct json_node *object, char ret[st
 uint32_t pod_grace(const struct json *j, const struct json_node *object);
 uint32_t pod_delete_grace(const struct json *j, const struct json_node *object);
 
+/* Has it ended, by its phase: at all, or with success? */
+bool pod_finished(const struct json *j, const struct json_node *object);
+bool pod_succeeded(const struct json *j, const struct json_node *object);
+
 /* The container of that name, or NULL. */
 const struct pod_container *pod_container(const struct pod *p, struct slice name);
 
