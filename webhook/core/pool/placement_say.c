@@ -253,3 +253,95 @@ void say_best(const struct search *s, struct buf *b)
 	if (shown)
 		buf_char(b, ')');
 }
+
+/* ---- what would fit ---- */
+
+/* How many slots have room for so many megabytes. */
+static size_t count_mb(const struct search *s, const struct demand_container *c, uint64_t mb)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_slots; i++)
+		n += search_room(s, c, &s->slots[i]) / PLACEMENT_MB >= mb;
+	return n;
+}
+
+/* The largest percentage (0: none) that `amount` slots have room for. */
+static uint32_t fitting_percent(
+	const struct search *s, const struct demand_container *c, uint32_t amount)
+{
+	size_t at[101] = {0}, n = 0;
+
+	for (size_t i = 0; i < s->n_slots; i++) {
+		uint64_t room = search_room(s, c, &s->slots[i]), bytes = s->slots[i].bytes;
+		struct demand_container probe = {
+			.percent = room < bytes ? (uint32_t)(room / (bytes / 100 + 1)) : 100};
+
+		/* that is less than one below */
+		while (probe.percent < 100) {
+			struct demand_container more = {.percent = probe.percent + 1};
+
+			if (search_need(&more, bytes) > room)
+				break;
+			probe = more;
+		}
+		at[search_need(&probe, bytes) ? probe.percent : 0]++;
+	}
+	for (uint32_t p = 100; p > 0; p--) {
+		n += at[p];
+		if (n >= amount)
+			return p;
+	}
+	return 0;
+}
+
+/* The same in megabytes. */
+static uint64_t fitting_mb(
+	const struct search *s, const struct demand_container *c, uint32_t amount)
+{
+	uint64_t lo = 0, hi = c->memory_mb;
+
+	while (lo < hi) {
+		uint64_t mid = lo + (hi - lo + 1) / 2;
+
+		if (count_mb(s, c, mid) >= amount)
+			lo = mid;
+		else
+			hi = mid - 1;
+	}
+	return lo;
+}
+
+void say_advice(const struct search *s, size_t room, bool waiting_helps, struct buf *b)
+{
+	const char *const never = "the pool would not hold it if nobody else used it";
+	const struct demand_container *c = &s->d->containers[s->failed];
+	uint32_t percent = c->percent ? fitting_percent(s, c, c->amount) : 0;
+	uint64_t mb = c->percent ? 0 : fitting_mb(s, c, c->amount);
+	bool fewer = room > 0 && room < c->amount;
+	/* Room for all of it, but not as a whole: another container is in the way; then no number
+	 * helps. */
+	bool smaller = room < c->amount && (percent || mb);
+
+	if (!fewer && !smaller && waiting_helps) {
+		buf_str(b, "; create the pod again when others have ended");
+		return;
+	}
+	if (!fewer && !smaller) {
+		buf_fmt(b, "; %s: ask for less", never);
+		return;
+	}
+	buf_str(b, "; now would fit: ");
+	if (fewer)
+		say_amount(b, c, room);
+	if (smaller) {
+		struct demand_container less = {.percent = percent, .memory_mb = mb};
+
+		buf_str(b, fewer ? ", or " : "");
+		say_amount(b, &less, c->amount);
+	}
+	if (waiting_helps)
+		buf_str(b, "; ask for less or create the pod again when others have ended");
+	else
+		buf_fmt(b, "; ask for less, since %s", never);
+}

@@ -33,4 +33,8 @@ void say_existing(const struct search *s, const struct filter *f, struct buf *b)
  * first; at equality in the order of the pool. */
 void say_best(const struct search *s, struct buf *b);
 
+/* "; now would fit: 1 GPU with 100 %, or 2 with 23 %; ask for less or …", of the container that
+ * failed, for which so many GPUs have room. */
+void say_advice(const struct search *s, size_t room, bool waiting_helps, struct buf *b);
+
 #endif
