@@ -212,32 +212,6 @@ static int read_parts(const struct yaml_node *map, struct settings *s, struct er
 	return 0;
 }
 
-/* A path relative to the config file's folder. */
-static int read_kubeconfig(
-	const struct yaml_node *map, struct settings *s, const char *config, struct err *err)
-{
-	const struct yaml_node *node = yaml_get(map, "kubeconfig");
-	const char *slash = strrchr(config, '/');
-	struct slice text = {0};
-	int rc;
-
-	if (yaml_absent(node))
-		return 0;
-	if ((rc = yaml_as_str(node, &text, err)) != 0)
-		return rc;
-	if (text.len == 0 || memchr(text.at, '\0', text.len))
-		return yaml_err(node, err, ERR_INVALID, "found no text, expected a path");
-	if (text.at[0] == '/' || !slash)
-		s->cluster.kubeconfig = arena_strdup(&s->arena, text);
-	else
-		s->cluster.kubeconfig = arena_fmt(&s->arena, "%.*s/%.*s", (int)(slash - config),
-			config, (int)text.len, text.at);
-	if (!s->cluster.kubeconfig)
-		return err_set(err, ERR_NOMEM, "out of memory for the settings");
-	settings_source_node(s, s->cluster.kubeconfig, node);
-	return 0;
-}
-
 int settings_cluster(
 	const struct yaml_node *root, struct settings *s, const char *config, struct err *err)
 {
@@ -255,7 +229,8 @@ int settings_cluster(
 		(rc = yaml_get_int(map, "pendingShare", 1, 100, &c->pending_share, err)) != 0 ||
 		(rc = yaml_get_duration(
 			 map, "maxGracePeriod", 1000, DAY_MS, &c->max_grace_ms, err)) != 0 ||
-		(rc = read_kubeconfig(map, s, config, err)) != 0 ||
+		(rc = settings_path(map, "kubeconfig", s, config, &s->cluster.kubeconfig, err)) !=
+			0 ||
 		(rc = read_name(map, "namespace", false, s, &c->namespace, err)) != 0 ||
 		(rc = read_name(map, "service", false, s, &c->service, err)) != 0 ||
 		(rc = read_name(map, "lease", false, s, &c->lease, err)) != 0 ||

@@ -61,7 +61,6 @@ int settings_listen(const struct yaml_node *map, const char *key, bool can_be_of
 	return copy(s, text, ret, err);
 }
 
-/* A path, from the config file's folder on when it is relative. */
 static int path_at(const struct yaml_node *node, struct settings *s, const char *config,
 	const char **ret, struct err *err)
 {
@@ -85,7 +84,7 @@ static int path_at(const struct yaml_node *node, struct settings *s, const char 
 	return 0;
 }
 
-static int read_path(const struct yaml_node *map, const char *key, struct settings *s,
+int settings_path(const struct yaml_node *map, const char *key, struct settings *s,
 	const char *config, const char **ret, struct err *err)
 {
 	const struct yaml_node *node = yaml_get(map, key);
@@ -163,11 +162,11 @@ static int read_tls(
 	int rc;
 
 	if ((rc = yaml_known(tls, err, "cert", "key", "clientCA", "clientNames", NULL)) != 0 ||
-		(rc = read_path(tls, "cert", s, config, &s->tls_cert, err)) != 0 ||
-		(rc = read_path(tls, "clientCA", s, config, &s->client_ca, err)) != 0 ||
+		(rc = settings_path(tls, "cert", s, config, &s->tls_cert, err)) != 0 ||
+		(rc = settings_path(tls, "clientCA", s, config, &s->client_ca, err)) != 0 ||
 		(rc = read_client_names(tls, s, err)) != 0)
 		return rc;
-	return read_path(tls, "key", s, config, &s->tls_key, err);
+	return settings_path(tls, "key", s, config, &s->tls_key, err);
 }
 
 static int read_launchers(
@@ -295,12 +294,13 @@ static int apply(
 		(rc = settings_listen(root, "listenPlain", true, s, &s->listen_plain, err)) != 0 ||
 		(rc = settings_listen(root, "listenAdmin", true, s, &s->listen_admin, err)) != 0 ||
 		(rc = read_tls(root, s, config, err)) != 0 ||
-		(rc = read_path(root, "clientCatalogue", s, config, &s->client_catalogue, err)) !=
+		(rc = settings_path(
+			 root, "clientCatalogue", s, config, &s->client_catalogue, err)) != 0 ||
+		(rc = settings_path(root, "sidecarConfig", s, config, &s->sidecar_config, err)) !=
 			0 ||
-		(rc = read_path(root, "sidecarConfig", s, config, &s->sidecar_config, err)) != 0 ||
 		(rc = read_shell(root, s, err)) != 0 ||
-		(rc = read_path(root, "pool", s, config, &s->pool, err)) != 0 ||
-		(rc = read_path(root, "policies", s, config, &s->policies, err)) != 0 ||
+		(rc = settings_path(root, "pool", s, config, &s->pool, err)) != 0 ||
+		(rc = settings_path(root, "policies", s, config, &s->policies, err)) != 0 ||
 		(rc = read_launchers(root, s, config, err)) != 0 ||
 		(rc = settings_registries(root, s, config, err)) != 0 ||
 		(rc = settings_cluster(root, s, config, err)) != 0 ||

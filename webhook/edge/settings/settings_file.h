@@ -44,6 +44,11 @@ int settings_check_listen(struct slice text, struct err *err);
 int settings_listen(const struct yaml_node *map, const char *key, bool can_be_off,
 	struct settings *s, const char **ret, struct err *err);
 
+/* A path, from the config file's folder on when it is relative; it is remembered who named it.
+ * Absent: *ret stays. */
+int settings_path(const struct yaml_node *map, const char *key, struct settings *s,
+	const char *config, const char **ret, struct err *err);
+
 /* Can this be a shell's path: one word without NUL? */
 bool settings_check_shell(struct slice text);
 

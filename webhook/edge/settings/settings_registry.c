@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // edge: the settings of registries that may be asked what images start: the config file's key
 // `registries`.
-#include <string.h>
-
 #include "base/yaml/yaml.h"
 #include "base/yaml/yaml_config.h"
 #include "net/address.h"
@@ -47,31 +45,6 @@ static int read_list(const struct yaml_node *map, const char *key, size_t max,
 	return 0;
 }
 
-/* A path relative to the config file's folder. */
-static int read_ca(const struct yaml_node *map, struct settings *s, const char *config,
-	const char **ret, struct err *err)
-{
-	const struct yaml_node *node = yaml_get(map, "ca");
-	const char *slash = strrchr(config, '/');
-	struct slice text;
-	int rc;
-
-	if (yaml_absent(node))
-		return 0;
-	if ((rc = yaml_as_str(node, &text, err)) != 0)
-		return rc;
-	if (text.len == 0 || memchr(text.at, '\0', text.len))
-		return yaml_err(node, err, ERR_INVALID, "found no text, expected a path");
-	*ret = text.at[0] == '/' || !slash
-		       ? arena_strdup(&s->arena, text)
-		       : arena_fmt(&s->arena, "%.*s/%.*s", (int)(slash - config), config,
-				 (int)text.len, text.at);
-	if (!*ret)
-		return out_of_memory(err);
-	settings_source_node(s, *ret, node);
-	return 0;
-}
-
 static int read_one(const struct yaml_node *map, struct settings *s, const char *config,
 	struct registry *ret, struct err *err)
 {
@@ -107,7 +80,7 @@ static int read_one(const struct yaml_node *map, struct settings *s, const char 
 			 "addresses: 10.2.0.0/16, 10.2.0.7, fd00:1::/32", s, &ret->addresses,
 			 &ret->n_addresses, err)) != 0)
 		return rc;
-	return read_ca(map, s, config, &ret->ca, err);
+	return settings_path(map, "ca", s, config, &ret->ca, err);
 }
 
 int settings_registries(
