@@ -10,63 +10,38 @@
 #define NODES_MAX 100000u
 #define JSON_MAX (1u << 20)
 
-/* mk/doctor.mk names the files, too: a change of one makes this object anew. */
-#define SHIP(name, path)                                                                           \
+/* mk/doctor.mk reads the names here: a change of one of the files makes this object anew. */
+#define SHIPPED_FILES(X)                                                                           \
+	X(BASE, base, "manifests/base/kustomization.yaml")                                         \
+	X(CRD, crd, "manifests/base/crd.yaml")                                                     \
+	X(HOOKS, hooks, "manifests/base/webhooks.yaml")                                            \
+	X(RIGHTS, rights, "manifests/base/rbac.yaml")                                              \
+	X(SECRET_RIGHTS, secret_rights, "manifests/components/secrets/rbac.yaml")                  \
+	X(WAITING_RIGHTS, waiting_rights, "manifests/components/waiting/rbac.yaml")                \
+	X(EVICTION_RIGHTS, eviction_rights, "manifests/components/eviction/rbac.yaml")             \
+	X(USAGE_RIGHTS, usage_rights, "manifests/components/usage/rbac.yaml")                      \
+	X(POLICY_RIGHTS, policy_rights, "manifests/components/policies/rbac.yaml")                 \
+	X(POLICY_MUTATING, policy_mutating, "manifests/components/policies/mutating.yaml")         \
+	X(POLICY_VALIDATING, policy_validating, "manifests/components/policies/validating.yaml")
+
+#define SHIP(which, name, path)                                                                    \
 	__asm__(".pushsection .rodata\n"                                                           \
-		".global shipped_" name "\n.global shipped_" name "_len\n"                         \
-		"shipped_" name ":\n.incbin \"" path "\"\n1:\n.balign 8\n"                         \
-		"shipped_" name "_len: .quad 1b - shipped_" name "\n.popsection\n")
+		".global shipped_" #name "\n.global shipped_" #name "_len\n"                       \
+		"shipped_" #name ":\n.incbin \"" path "\"\n1:\n.balign 8\n"                        \
+		"shipped_" #name "_len: .quad 1b - shipped_" #name "\n.popsection\n");             \
+	extern const char shipped_##name[];                                                        \
+	extern const uint64_t shipped_##name##_len;
+SHIPPED_FILES(SHIP)
 
-SHIP("base", "manifests/base/kustomization.yaml");
-SHIP("crd", "manifests/base/crd.yaml");
-SHIP("hooks", "manifests/base/webhooks.yaml");
-SHIP("rights", "manifests/base/rbac.yaml");
-SHIP("secret_rights", "manifests/components/secrets/rbac.yaml");
-SHIP("waiting_rights", "manifests/components/waiting/rbac.yaml");
-SHIP("eviction_rights", "manifests/components/eviction/rbac.yaml");
-SHIP("usage_rights", "manifests/components/usage/rbac.yaml");
-SHIP("policy_rights", "manifests/components/policies/rbac.yaml");
-SHIP("policy_mutating", "manifests/components/policies/mutating.yaml");
-SHIP("policy_validating", "manifests/components/policies/validating.yaml");
-
-extern const char shipped_base[], shipped_crd[], shipped_hooks[], shipped_rights[],
-	shipped_secret_rights[], shipped_waiting_rights[], shipped_eviction_rights[],
-	shipped_usage_rights[], shipped_policy_rights[], shipped_policy_mutating[],
-	shipped_policy_validating[];
-extern const uint64_t shipped_base_len, shipped_crd_len, shipped_hooks_len, shipped_rights_len,
-	shipped_secret_rights_len, shipped_waiting_rights_len, shipped_eviction_rights_len,
-	shipped_usage_rights_len, shipped_policy_rights_len, shipped_policy_mutating_len,
-	shipped_policy_validating_len;
+#define TEXT(which, name, path) [SHIPPED_##which] = {shipped_##name, &shipped_##name##_len},
+static const struct {
+	const char *at;
+	const uint64_t *len;
+} texts[SHIPPED_COUNT] = {SHIPPED_FILES(TEXT)};
 
 struct slice shipped_text(enum shipped which)
 {
-	switch (which) {
-	case SHIPPED_BASE:
-		return (struct slice){shipped_base, shipped_base_len};
-	case SHIPPED_CRD:
-		return (struct slice){shipped_crd, shipped_crd_len};
-	case SHIPPED_HOOKS:
-		return (struct slice){shipped_hooks, shipped_hooks_len};
-	case SHIPPED_RIGHTS:
-		return (struct slice){shipped_rights, shipped_rights_len};
-	case SHIPPED_SECRET_RIGHTS:
-		return (struct slice){shipped_secret_rights, shipped_secret_rights_len};
-	case SHIPPED_WAITING_RIGHTS:
-		return (struct slice){shipped_waiting_rights, shipped_waiting_rights_len};
-	case SHIPPED_EVICTION_RIGHTS:
-		return (struct slice){shipped_eviction_rights, shipped_eviction_rights_len};
-	case SHIPPED_USAGE_RIGHTS:
-		return (struct slice){shipped_usage_rights, shipped_usage_rights_len};
-	case SHIPPED_POLICY_RIGHTS:
-		return (struct slice){shipped_policy_rights, shipped_policy_rights_len};
-	case SHIPPED_POLICY_MUTATING:
-		return (struct slice){shipped_policy_mutating, shipped_policy_mutating_len};
-	case SHIPPED_POLICY_VALIDATING:
-		return (struct slice){shipped_policy_validating, shipped_policy_validating_len};
-	case SHIPPED_COUNT:
-		break;
-	}
-	return (struct slice){0};
+	return (struct slice){texts[which].at, *texts[which].len};
 }
 
 int shipped_read(enum shipped which, struct sight *ret, struct err *err)
