@@ -70,4 +70,12 @@ static inline bool slice_starts(struct slice a, struct slice prefix)
 	return a.len >= prefix.len && (prefix.len == 0 || memcmp(a.at, prefix.at, prefix.len) == 0);
 }
 
+static inline bool slice_holds(struct slice a, struct slice word)
+{
+	for (size_t i = 0; i + word.len <= a.len; i++)
+		if (memcmp(a.at + i, word.at, word.len) == 0)
+			return true;
+	return false;
+}
+
 #endif

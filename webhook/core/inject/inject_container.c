@@ -326,19 +326,11 @@ int inject_container(struct injection *in, const struct pod_container *c,
 	return 0;
 }
 
-static bool holds(struct slice text, struct slice word)
-{
-	for (size_t i = 0; i + word.len <= text.len; i++)
-		if (memcmp(text.at + i, word.at, word.len) == 0)
-			return true;
-	return false;
-}
-
 /* Do the members that were taken out of one side say what share was wanted? */
 static bool said_share(struct slice asked)
 {
-	return holds(asked, SLICE("\"" RES_PERCENT "\":")) ||
-	       holds(asked, SLICE("\"" RES_MEMORY "\":"));
+	return slice_holds(asked, SLICE("\"" RES_PERCENT "\":")) ||
+	       slice_holds(asked, SLICE("\"" RES_MEMORY "\":"));
 }
 
 bool inject_asks_same(const struct gpu_request *r, const struct plan_container *pc)

@@ -196,14 +196,6 @@ static int read_entries(const struct yaml_node *catalogue, struct arena *a, stru
 
 /* ---- the sidecar config ---- */
 
-static bool holds(struct slice text, struct slice word)
-{
-	for (size_t i = 0; i + word.len <= text.len; i++)
-		if (memcmp(text.at + i, word.at, word.len) == 0)
-			return true;
-	return false;
-}
-
 /* Is the word used? It has a meaning in command[2] alone; elsewhere in command or args it would
  * reach the shell. */
 static int find_word(const struct yaml_node *inits, bool *ret_used, struct err *err)
@@ -218,8 +210,8 @@ static int find_word(const struct yaml_node *inits, bool *ret_used, struct err *
 
 			YAML_EACH(yaml_get(init, lists[l]), word)
 			{
-				bool here =
-					yaml_is(word, YAML_SCALAR) && holds(word->text, OPT_WORD);
+				bool here = yaml_is(word, YAML_SCALAR) &&
+					    slice_holds(word->text, OPT_WORD);
 
 				if (here && (l != 0 || i != 2))
 					return yaml_err(word, err, ERR_INVALID,

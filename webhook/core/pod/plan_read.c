@@ -61,6 +61,18 @@ static int get_uint(struct reader *r, const struct json_node *obj, const char *k
 	return 0;
 }
 
+/* Is it there, and so? */
+static int get_bool(
+	struct reader *r, const struct json_node *obj, const char *key, bool so, bool *ret)
+{
+	const struct json_node *v = json_get(r->j, obj, slice_of(key));
+
+	if (v && !json_is(v, JSON_TRUE) && !json_is(v, JSON_FALSE))
+		return bad(r, v, key, "true or false");
+	*ret = json_is(v, so ? JSON_TRUE : JSON_FALSE);
+	return 0;
+}
+
 /* An array of at most max elements; absent is fine. What costs time for each of them is bounded
  * here. */
 static int get_array(struct reader *r, const struct json_node *obj, const char *key, size_t max,
@@ -342,16 +354,6 @@ static int read_client(struct reader *r, const struct json_node *root, struct pl
 	return 0;
 }
 
-static int read_node_resource(struct reader *r, const struct json_node *root, struct plan *p)
-{
-	const struct json_node *v = json_get(r->j, root, SLICE("nodeResource"));
-
-	if (v && !json_is(v, JSON_TRUE) && !json_is(v, JSON_FALSE))
-		return bad(r, v, "nodeResource", "true or false");
-	p->node_resource_off = json_is(v, JSON_FALSE);
-	return 0;
-}
-
 static bool get_bytes(struct reader *r, const struct json_node *obj, const char *key,
 	unsigned char ret[PLAN_PROOF_BYTES])
 {
@@ -419,16 +421,6 @@ static int read_late(struct reader *r, const struct json_node *root, struct plan
 	return n > 0 ? 0 : bad(r, v, "late", "at least one of its values");
 }
 
-static int read_waits(struct reader *r, const struct json_node *root, bool *ret)
-{
-	const struct json_node *v = json_get(r->j, root, SLICE("waits"));
-
-	if (v && !json_is(v, JSON_TRUE) && !json_is(v, JSON_FALSE))
-		return bad(r, v, "waits", "true or false");
-	*ret = json_is(v, JSON_TRUE);
-	return 0;
-}
-
 /* Only who waits can wait for others. */
 static int read_gang(struct reader *r, const struct json_node *root, struct plan *p)
 {
@@ -477,11 +469,11 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 		read_hash(r, root, &p->hash) < 0 || read_client(r, root, p) < 0 ||
 		get_word(r, root, "mode", modes, 2, "full or injection", &mode) < 0 ||
 		get_uint(r, root, "totalMB", 1, 1000000000, &p->total_mb) < 0 ||
-		read_node_resource(r, root, p) < 0 ||
+		get_bool(r, root, "nodeResource", false, &p->node_resource_off) < 0 ||
 		get_list(r, root, "filters", FILTERS_MAX, &p->filters, &p->n_filters) < 0 ||
 		read_servers(r, root, p) < 0 || read_late(r, root, &p->late) < 0 ||
 		get_uint(r, root, "gate", 1, 65535 - PROFILE_GATE_SERVERS, &gate) < 0 ||
-		read_waits(r, root, &p->waits) < 0 || read_gang(r, root, p) < 0 ||
+		get_bool(r, root, "waits", true, &p->waits) < 0 || read_gang(r, root, p) < 0 ||
 		read_containers(r, root, p) < 0 || check_slots(r, p) < 0 ||
 		get_names(r, root, "initContainers", &p->inits, &p->n_inits) < 0 ||
 		get_names(r, root, "volumes", &p->volumes, &p->n_volumes) < 0 ||
