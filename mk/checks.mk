@@ -47,7 +47,7 @@ help:
 	@echo 'make bench-scale [SERVERS="100 10000"]  a replica in front of a large pool: list, events, decisions, how long its lock is held, memory'
 	@echo 'make cover                 line coverage of the unit and golden tests'
 	@echo 'make check                 test, lint and san'
-	@echo 'make size                  lines of C, files and tests, room by room, beside what they are held to'
+	@echo 'make size                  lines of C, files and tests, room by room, beside what they are held to; tools/size COMMIT: of then'
 	@echo 'make graph                 what includes and calls what, room by room; make house draws the picture of docs/design.md; make compdb for editors'
 	@echo 'make image [IMAGE=NAME]    the container image: build/image/poolgate.oci.tar; image-check proves what it promises'
 	@echo 'make deploy                images, manifests and the device plugin on the current context; REGISTRY=… or BRING=COMMAND'
