@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "probe/runtime/rt.h"
 #include "probe/worker/worker_start.h"
 #include "probe/worker/workers_impl.h"
 

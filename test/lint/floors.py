@@ -6,7 +6,8 @@
 
 includes  who may include whom, and which file may use which library
 objects   the decisions (PURE) reach no clock, file, socket, thread, environment or locale and keep no state;
-          nobody calls what is banned (what was compiled counts: `nm` on the objects of the release build)
+          nobody calls what is banned, or what lies in a room that it may not include (what was compiled counts:
+          `nm` on the objects of the release build)
 text      leftovers, paths of somebody's machine, trailing blanks, missing licence lines
 """
 import argparse
@@ -230,7 +231,7 @@ def check_objects(root, build):
     if not objects:
         return [f"{build}: no objects; build first"]
     table = symbols_of(build, objects)
-    return check_banned(table) + check_twice(table) + check_purity(table) + check_state(build, pure)
+    return check_banned(table) + check_twice(table) + check_names(table) + check_purity(table) + check_state(build, pure)
 
 
 def check_banned(table):
@@ -249,6 +250,14 @@ def check_twice(table):
         for symbol in gives - ONE_OF_SEVERAL:
             homes.setdefault(symbol, []).append(path)
     return [f"{paths[1]}: defines {symbol}, as {paths[0]} does" for symbol, paths in sorted(homes.items()) if len(paths) > 1]
+
+
+def check_names(table):
+    """Whoever declares a function: it is called from rooms alone that may include its own."""
+    home = {symbol: floor_of(path) for path, (_, gives) in table.items() for symbol in gives - ONE_OF_SEVERAL}
+    return [f"{path}: calls {symbol} of {home[symbol]}, which {floor_of(path)} may not include"
+            for path, (needs, _) in sorted(table.items()) for symbol in sorted(needs)
+            if home.get(symbol, floor_of(path)) not in [floor_of(path)] + FLOORS[floor_of(path)]]
 
 
 def check_purity(table):

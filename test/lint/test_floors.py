@@ -168,6 +168,12 @@ def test_objects_finds_what_is_there_twice(tmp_path):
     assert floors.check_objects(str(tmp_path), build) == ["webhook/cli/b.o: defines say, as net/a.o does"]
 
 
+def test_objects_finds_a_call_upwards(tmp_path):
+    build = compile_house(tmp_path, {"net/a.c": "int lead(void); int say(void) { return lead(); }\n",
+                                     "webhook/cluster/leader/b.c": "int lead(void) { return 2; }\n"})
+    assert floors.check_objects(str(tmp_path), build) == ["net/a.o: calls lead of webhook/cluster/leader, which net may not include"]
+
+
 def test_objects_finds_nothing_built(tmp_path):
     assert "build first" in floors.check_objects(str(tmp_path), str(tmp_path / "build"))[0]
 
