@@ -162,7 +162,7 @@ static void drop(struct room_index *r, struct room_place at)
 		(r->n - at.chunk) * sizeof(struct room_chunk *));
 }
 
-/* One GPU more, or less. */
+/* So many GPUs more, or less. */
 static void change(struct room_index *r, const struct room_entry *e, bool more)
 {
 	struct key k = key_of(r, e);
@@ -172,10 +172,10 @@ static void change(struct room_index *r, const struct room_entry *e, bool more)
 	if (is && (is->bytes != e->bytes || is->free != e->free || is->server != e->server))
 		is = NULL;
 	if (more && is)
-		is->n++;
+		is->n += e->n;
 	else if (more && !insert(r, at, e))
 		r->broken = true;
-	else if (!more && is && --is->n == 0)
+	else if (!more && is && (is->n -= e->n) == 0)
 		drop(r, at);
 }
 
@@ -188,8 +188,11 @@ static void change_all(struct room_index *r, uint32_t server, uint64_t bytes, ui
 		return;
 	if (bytes == 0 && most > 0)
 		change(r, &e, more);
-	for (size_t i = 0; bytes > 0 && i < n; i++) {
+	for (size_t i = 0; bytes > 0 && i < n; i += e.n) {
 		e.free = left[i];
+		/* mostly its neighbours have as much */
+		for (e.n = 1; i + e.n < n && left[i + e.n] == e.free;)
+			e.n++;
 		if (e.free > 0)
 			change(r, &e, more);
 	}
