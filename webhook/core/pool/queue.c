@@ -77,6 +77,7 @@ static int start(struct queue_run *q, struct queue_unit *u, const struct queue_v
 	}
 	u->started = true;
 	u->verdict = QUEUE_START;
+	q->takes++;
 	q->ret.n_start += u->n;
 	if (in != &q->real && take_all(&q->real, u, where) != 0)
 		return ERR_NOMEM;
@@ -129,18 +130,21 @@ static int note_no_room(struct queue_run *q, struct queue_unit *u, const struct 
 /* It is not among what is kept for nobody. Is it free at all? */
 static int look_behind(struct queue_run *q, struct queue_unit *u)
 {
+	struct queue_shape *s = u->shape;
 	struct placement *where;
 	struct err err = {0};
-	int rc = ERR_REFUSED;
+	int rc = s->no_room ? ERR_REFUSED : 0;
 
-	u->shape->no_unkept = true;
-	if (!u->shape->no_room || (q->words && !u->shape->why.at))
+	s->no_unkept = true;
+	if (s->no_room ? q->words && !s->why.at : s->free_at != q->takes)
 		rc = queue_place(q, &q->real, u, false, &where, q->words ? &err : NULL);
 	if (rc == ERR_REFUSED)
 		return note_no_room(q, u, &err);
-	if (rc == 0)
-		u->verdict = QUEUE_KEPT;
-	return rc;
+	if (rc != 0)
+		return rc;
+	s->free_at = q->takes;
+	u->verdict = QUEUE_KEPT;
+	return 0;
 }
 
 static int serve(struct queue_run *q, struct queue_unit *u)
@@ -302,7 +306,8 @@ static int run(struct queue_run *q)
 int queue_decide(const struct queue_world *w, const struct queue_pod *pods, size_t n, bool words,
 	struct arena *a, struct queue_round *ret, struct err *err)
 {
-	struct queue_run q = {.w = w, .pods = pods, .n_pods = n, .words = words, .a = a};
+	struct queue_run q = {
+		.w = w, .pods = pods, .n_pods = n, .words = words, .a = a, .takes = 1};
 	int rc = ERR_NOMEM;
 
 	arena_init(&q.scratch, SCRATCH_MAX);

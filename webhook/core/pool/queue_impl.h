@@ -26,8 +26,8 @@ struct queue_shape {
 	uint32_t n;
 	bool no_room;      /* what is free does not hold it: nor does it later in this round */
 	bool no_unkept;    /* nor what is free and kept for nobody */
-	bool fits, unkept; /* it was found free while the head was looked for; nothing can be kept
-			      for it */
+	uint32_t free_at;  /* queue_run.takes when it was found free; 0: never */
+	bool unkept;       /* nothing can be kept for it */
 	bool asked, never; /* whether it could ever fit was asked; it could not */
 	struct slice why;
 	uint64_t asks; /* as its units have it */
@@ -73,6 +73,7 @@ struct queue_run {
 	struct queue_view real, unkept,
 		empty; /* what is free; without what is kept; a pool that nobody uses */
 	bool has_unkept, has_empty;
+	uint32_t takes; /* from 1: grows with everybody who is given something of what is free */
 	struct queue_unit *head;       /* for whom is kept */
 	struct queue_unit *first_head; /* for whom was kept when the round began, by what statuses
 					  say until the round is over */

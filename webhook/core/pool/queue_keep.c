@@ -263,14 +263,16 @@ static int is_held(struct queue_run *q, struct queue_unit *u, bool *ret)
 
 	if (!s)
 		return ERR_NOMEM;
-	if (!s->no_room && !s->fits) {
+	if (!s->no_room && s->free_at != q->takes) {
 		rc = queue_place(q, &q->real, u, false, &where, NULL);
 		if (rc == ERR_NOMEM)
 			return rc;
-		s->no_room = rc != 0;
-		s->fits = rc == 0;
+		if (rc == 0)
+			s->free_at = q->takes;
+		else
+			s->no_room = true;
 	}
-	*ret = s->fits;
+	*ret = !s->no_room;
 	return 0;
 }
 
@@ -318,8 +320,6 @@ int queue_find_head(struct queue_run *q)
 	struct queue_unit **old;
 	size_t n;
 
-	for (size_t i = 0; i < q->n_shapes; i++)
-		q->shapes[i]->fits = false;
 	/* others have been given GPUs since */
 	q->candidates[false] = q->candidates[true] = NULL;
 	q->head = NULL;
