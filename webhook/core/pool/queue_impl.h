@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: the state of one round of the queue. Shared by queue.c, which serves, queue_units.c, which
- * finds who is served together, queue_gang.c, which counts members, queue_view.c, which looks for
- * GPUs, queue_keep.c, which keeps them for a head, and queue_say.c; nobody else includes it. */
+ * finds who is served together, queue_shape.c, who asks the same, queue_gang.c, which counts
+ * members, queue_view.c, which looks for GPUs, queue_keep.c, which keeps them for a head, and
+ * queue_say.c; nobody else includes it. */
 #ifndef WEBHOOK_CORE_POOL_QUEUE_IMPL_H
 #define WEBHOOK_CORE_POOL_QUEUE_IMPL_H
 
@@ -90,9 +91,6 @@ struct queue_run {
 /* Who is served together, by namespace and in order; verdicts of those who are not served at all go
  * into q->ret. ERR_NOMEM. */
 int queue_find_units(struct queue_run *q);
-/* What the unit asks. NULL: out of memory. */
-struct queue_shape *queue_shape_of(struct queue_run *q, struct queue_unit *u);
-
 /* Byte by byte; who is shorter and otherwise alike goes first. */
 int queue_order(struct slice a, struct slice b);
 /* What it asks all in all of GPUs like this one; the pool's largest says which of two pods asks
@@ -104,6 +102,11 @@ struct gpu queue_largest(const struct inventory *inv);
 typedef bool queue_before(const struct queue_unit *a, const struct queue_unit *b);
 void queue_heap_sink(struct queue_unit **heap, size_t n, size_t at, queue_before *before);
 void queue_heap_make(struct queue_unit **heap, size_t n, queue_before *before);
+
+/* ---- queue_shape.c ---- */
+
+/* What the unit asks. NULL: out of memory. */
+struct queue_shape *queue_shape_of(struct queue_run *q, struct queue_unit *u);
 
 /* ---- queue_view.c ---- */
 
