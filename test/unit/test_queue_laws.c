@@ -27,7 +27,7 @@ struct world {
 	struct queue_pod pods[PODS_MAX];
 	struct demand demands[PODS_MAX];
 	struct demand_container containers[PODS_MAX][2];
-	char names[PODS_MAX][8];
+	char names[PODS_MAX][8], gangs[PODS_MAX][32];
 	size_t n;
 	struct queue_share shares[NAMESPACES];
 	struct queue_kept kept[SERVERS * GPUS];
@@ -86,6 +86,9 @@ static void make_pool(struct world *x)
 
 static void make_pod(struct world *x, size_t i)
 {
+	static const int64_t extremes[] = {INT64_MIN, -5000000000, 0, 5000000000, INT64_MAX};
+	static const int64_t since[] = {
+		0, 1, NOW - 5000000000, NOW - 5000000001, NOW + 1, INT64_MAX};
 	struct queue_pod *p = &x->pods[i];
 
 	x->demands[i] = (struct demand){.containers = x->containers[i],
@@ -105,6 +108,10 @@ static void make_pod(struct world *x, size_t i)
 		.priority = pick(x, 3) == 0,
 		.since_ms = NOW - 1000 * (int64_t)pick(x, 100),
 		.foreign = pick(x, 12) == 0};
+	if (pick(x, 12) == 0)
+		p->priority = extremes[pick(x, 5)];
+	if (pick(x, 12) == 0)
+		p->since_ms = since[pick(x, 6)];
 }
 
 static void make_world(struct world *x, uint32_t seed)
@@ -117,9 +124,12 @@ static void make_world(struct world *x, uint32_t seed)
 	for (size_t i = 0; i < x->n; i += 1 + pick(x, 8)) {
 		unsigned size = 1 + pick(x, 4);
 
+		/* some names end alike */
+		(void)snprintf(x->gangs[i], sizeof(x->gangs[i]), "g%02zu%s", i,
+			pick(x, 2) ? "" : "-of-many");
 		for (size_t k = i; k < x->n && k < i + size; k++) {
 			x->pods[k].namespace = x->pods[i].namespace;
-			x->pods[k].gang = x->pods[i].uid;
+			x->pods[k].gang = slice_of(x->gangs[i]);
 			x->pods[k].gang_size = size;
 		}
 		i += size;

@@ -174,15 +174,6 @@ static int serve(struct queue_run *q, struct queue_unit *u)
 
 /* ---- all of them ---- */
 
-/* The next unit of the namespace has the namespace's share. */
-static struct queue_unit *next_of(struct queue_run *q, struct queue_namespace *ns)
-{
-	struct queue_unit *u = q->by_namespace[ns->first];
-
-	u->rank.share = ns->share;
-	return u;
-}
-
 /* Serve everybody in order. */
 static int serve_all(struct queue_run *q)
 {
@@ -191,13 +182,19 @@ static int serve_all(struct queue_run *q)
 
 	if (!heads)
 		return ERR_NOMEM;
-	for (size_t i = 0; i < q->n_namespaces; i++)
-		if (q->namespaces[i].n)
-			heads[n++] = next_of(q, &q->namespaces[i]);
+	for (size_t i = 0; i < q->n_namespaces; i++) {
+		struct queue_namespace *ns = &q->namespaces[i];
+
+		ns->looked = 0;
+		if (ns->n == 0)
+			continue;
+		heads[n] = &q->units[ns->first];
+		heads[n++]->rank.share = ns->share;
+	}
 	queue_heap_make(heads, n, goes_first);
 	q->n_order = 0;
 	while (n > 0) {
-		struct queue_unit *u = heads[0];
+		struct queue_unit *u = heads[0], *next = queue_next(q, u);
 		struct queue_namespace *ns = &q->namespaces[u->namespace];
 
 		q->order[q->n_order++] = u;
@@ -207,28 +204,13 @@ static int serve_all(struct queue_run *q)
 				return ERR_NOMEM;
 			ns->looked += u->n;
 		}
-		ns->first++;
-		if (--ns->n > 0)
-			heads[0] = next_of(q, ns);
-		else
-			heads[0] = heads[--n];
+		/* while it is the next of its namespace it has what that has by now */
+		if (next)
+			next->rank.share = ns->share;
+		heads[0] = next ? next : heads[--n];
 		queue_heap_sink(heads, n, 0, goes_first);
 	}
 	return 0;
-}
-
-/* All namespaces from their beginning once more. */
-static void begin_again(struct queue_run *q)
-{
-	for (size_t i = 0; i < q->n_namespaces; i++) {
-		struct queue_namespace *ns = &q->namespaces[i];
-
-		ns->n = ns->looked = 0;
-	}
-	for (size_t i = 0; i < q->n_units; i++)
-		q->namespaces[q->units[i].namespace].n++;
-	for (size_t i = 0; i < q->n_namespaces; i++)
-		q->namespaces[i].first -= q->namespaces[i].n;
 }
 
 /* What was decided about units, for each of their pods. */
@@ -292,7 +274,6 @@ static int run(struct queue_run *q)
 		/* who was passed for the head's sake has another turn, and the next head what he
 		 * needs */
 		if (head) {
-			begin_again(q);
 			if (hide_kept(q) != 0 || serve_all(q) != 0)
 				return ERR_NOMEM;
 		}

@@ -26,23 +26,6 @@ bool queue_is_old(const struct queue_run *q, const struct queue_unit *u)
 	return q->w->now_ms >= since && q->w->now_ms - since >= q->w->reserve_ms;
 }
 
-/* A GPU that could be kept, and what has to end before all of it is free. */
-struct queue_candidate {
-	uint64_t taken;
-	uint32_t server, gpu;
-};
-
-static int by_taken(const void *a, const void *b)
-{
-	const struct queue_candidate *x = a, *y = b;
-
-	if (x->taken != y->taken)
-		return x->taken < y->taken ? -1 : 1;
-	if (x->server != y->server)
-		return x->server < y->server ? -1 : 1;
-	return (x->gpu > y->gpu) - (x->gpu < y->gpu);
-}
-
 static bool wants_whole_servers(const struct queue_run *q, const struct queue_unit *u)
 {
 	for (uint32_t i = 0; i < u->n_open; i++)
@@ -54,16 +37,16 @@ static bool wants_whole_servers(const struct queue_run *q, const struct queue_un
 /* All GPUs that take claims, that of which least is taken first; of servers that are taken whole,
  * all GPUs together. Listed once for all for whom something may be kept: those for whom nothing can
  * may be many. */
-static struct queue_candidate *list_candidates(struct queue_run *q, bool whole, size_t *ret_n)
+static struct queue_keyed *list_candidates(struct queue_run *q, bool whole, size_t *ret_n)
 {
 	const struct inventory *inv = q->w->inventory;
-	struct queue_candidate *all = q->candidates[whole];
+	struct queue_keyed *all = q->candidates[whole];
 	size_t n = 0;
 
 	*ret_n = q->n_candidates[whole];
 	if (all)
 		return all;
-	all = arena_space(q->a, inv->n_gpus, sizeof(*all));
+	all = arena_space(q->a, inv->n_gpus, 2 * sizeof(*all));
 	for (size_t s = 0; all && s < inv->n_servers; s++) {
 		const struct gpu_server *at = &inv->servers[s];
 		const uint64_t *claimed = q->real.use.claimed + at->first_gpu;
@@ -73,19 +56,19 @@ static struct queue_candidate *list_candidates(struct queue_run *q, bool whole, 
 			sum = claimed[i] > UINT64_MAX - sum ? UINT64_MAX : sum + claimed[i];
 		for (size_t i = 0; i < at->n_gpus; i++)
 			if (inventory_usable(at, &at->gpus[i]))
-				all[n++] = (struct queue_candidate){
+				all[n++] = (struct queue_keyed){
 					whole ? sum : claimed[i], (uint32_t)s, (uint32_t)i};
 	}
-	if (n)
-		qsort(all, n, sizeof(*all), by_taken);
+	if (all)
+		queue_sort_keyed(all, all + n, n);
 	q->candidates[whole] = all;
 	q->n_candidates[whole] = *ret_n = n;
 	return all;
 }
 
 /* Place the unit as if the first n of these were empty. */
-static int place_on(struct queue_run *q, const struct queue_unit *u,
-	const struct queue_candidate *all, size_t n, struct placement **ret)
+static int place_on(struct queue_run *q, const struct queue_unit *u, const struct queue_keyed *all,
+	size_t n, struct placement **ret)
 {
 	const struct inventory *inv = q->w->inventory;
 	struct usage use = {.pending = q->real.use.pending, .first = q->real.use.first};
@@ -100,8 +83,8 @@ static int place_on(struct queue_run *q, const struct queue_unit *u,
 	if (!claimed || !n_claims)
 		return ERR_NOMEM;
 	for (size_t i = 0; i < n; i++) {
-		claimed[inv->servers[all[i].server].first_gpu + all[i].gpu] = 0;
-		n_claims[all[i].server] = 0;
+		claimed[inv->servers[all[i].at].first_gpu + all[i].gpu] = 0;
+		n_claims[all[i].at] = 0;
 	}
 	use.claimed = claimed;
 	use.n_claims = n_claims;
@@ -145,7 +128,7 @@ static int write_keep(
 static int keep_for(struct queue_run *q, struct queue_unit *u)
 {
 	struct placement *found = NULL, *fewer;
-	struct queue_candidate *all;
+	struct queue_keyed *all;
 	size_t low = 0, high;
 	int rc;
 
@@ -276,19 +259,28 @@ static int is_held(struct queue_run *q, struct queue_unit *u, bool *ret)
 	return 0;
 }
 
-/* All that have waited for long and have a higher priority than the head that there is, as a heap.
- */
-static struct queue_unit **list_old(struct queue_run *q, size_t *ret_n)
+/* Of a namespace the first, from this one on, that has waited for long and has a higher priority
+ * than the head that there is. NULL: there is none. */
+static struct queue_unit *next_old(const struct queue_run *q, struct queue_unit *u)
 {
-	struct queue_unit **all = arena_space(q->a, q->n_units, sizeof(struct queue_unit *));
+	while (u && (u->started || u->rank.completes || !queue_is_old(q, u) ||
+			    (q->head && u->rank.priority <= q->head->rank.priority)))
+		u = queue_next(q, u);
+	return u;
+}
+
+/* The first of them of each namespace, as a heap: that a namespace has its own in the same order is
+ * what spares a list of all. */
+static struct queue_unit **list_old(const struct queue_run *q, size_t *ret_n)
+{
+	struct queue_unit **all = arena_space(q->a, q->n_namespaces, sizeof(struct queue_unit *));
 	size_t n = 0;
 
-	for (size_t i = 0; all && i < q->n_units; i++) {
-		struct queue_unit *u = &q->units[i];
+	for (size_t i = 0; all && i < q->n_namespaces; i++) {
+		const struct queue_namespace *ns = &q->namespaces[i];
 
-		if (!u->started && !u->rank.completes && queue_is_old(q, u) &&
-			(!q->head || u->rank.priority > q->head->rank.priority))
-			all[n++] = u;
+		all[n] = next_old(q, ns->n ? &q->units[ns->first] : NULL);
+		n += all[n] != NULL;
 	}
 	*ret_n = n;
 	if (all)
@@ -342,7 +334,8 @@ int queue_find_head(struct queue_run *q)
 				return rc;
 			u->shape->unkept = true;
 		}
-		old[0] = old[--n];
+		u = next_old(q, queue_next(q, u));
+		old[0] = u ? u : old[--n];
 		queue_heap_sink(old, n, 0, queue_is_ahead);
 	}
 	return 0;

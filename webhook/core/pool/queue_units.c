@@ -25,28 +25,6 @@ int queue_compare(const struct queue_rank *a, const struct queue_rank *b)
 	return queue_order(a->uid, b->uid);
 }
 
-void queue_heap_sink(struct queue_unit **heap, size_t n, size_t at, queue_before *before)
-{
-	struct queue_unit *u = heap[at];
-	size_t child;
-
-	while ((child = 2 * at + 1) < n) {
-		if (child + 1 < n && before(heap[child + 1], heap[child]))
-			child++;
-		if (!before(heap[child], u))
-			break;
-		heap[at] = heap[child];
-		at = child;
-	}
-	heap[at] = u;
-}
-
-void queue_heap_make(struct queue_unit **heap, size_t n, queue_before *before)
-{
-	for (size_t at = n / 2; at > 0; at--)
-		queue_heap_sink(heap, n, at - 1, before);
-}
-
 /* ---- namespaces ---- */
 
 /* Up to eight bytes from the end. */
@@ -120,11 +98,25 @@ static int find_namespaces(struct queue_run *q, uint32_t *ret)
 
 /* ---- units ---- */
 
+/* qsort() of what is mostly in order as it comes. */
+static void sort_mostly_sorted(
+	void *list, size_t n, size_t size, int (*compare)(const void *, const void *))
+{
+	const char *at = list;
+	size_t i = 1;
+
+	while (i < n && compare(at + (i - 1) * size, at + i * size) <= 0)
+		i++;
+	if (i < n)
+		qsort(list, n, size, compare);
+}
+
 /* A pod of a gang. */
 struct member {
 	const struct queue_pod *pod;
+	uint64_t end; /* of its gang's name: most gangs of a namespace differ there */
 	uint32_t namespace, index;
-	uint64_t size; /* what it asks, as if of one GPU */
+	uint64_t size; /* what it asks, as if of one GPU; all of a gang that ask the same: 0 */
 };
 
 static int by_age(const struct member *x, const struct member *y)
@@ -134,15 +126,12 @@ static int by_age(const struct member *x, const struct member *y)
 	return queue_order(x->pod->uid, y->pod->uid);
 }
 
-/* Gang by gang; those with claims first, then the older. */
+/* Of one namespace. Gang by gang; those with claims first, then the older. */
 static int by_gang(const void *a, const void *b)
 {
 	const struct member *x = a, *y = b;
-	int c;
+	int c = queue_compare_gang(x->pod, y->pod);
 
-	if (x->namespace != y->namespace)
-		return x->namespace < y->namespace ? -1 : 1;
-	c = queue_compare_gang(x->pod, y->pod);
 	if (c)
 		return c;
 	if (x->pod->claimed != y->pod->claimed)
@@ -233,12 +222,21 @@ static void add_singles(
 	}
 }
 
+static bool ask_the_same(const struct member *m, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && m[i].pod->asks && m[i].pod->asks == m[0].pod->asks)
+		i++;
+	return i == n;
+}
+
 /* All that wait of one gang. */
 static void add_gang(
 	struct queue_run *q, struct member *m, size_t n, const struct gpu *like, uint32_t *pods)
 {
 	uint32_t size = m[0].pod->gang_size, let_go = 0;
-	bool of_job = m[0].pod->gang_job, uneven = size == 0 && !of_job;
+	bool of_job = m[0].pod->gang_job, uneven = size == 0 && !of_job, alike;
 
 	for (size_t i = 0; i < n; i++) {
 		uneven = uneven || m[i].pod->gang_size != size;
@@ -258,93 +256,159 @@ static void add_gang(
 	}
 	for (size_t i = size; i < n; i++)
 		q->ret.entries[m[i].index].verdict = QUEUE_LATER;
-	for (size_t i = 0; i < size; i++)
+	alike = ask_the_same(m, size);
+	for (size_t i = 0; i < size && !alike; i++)
 		m[i].size = queue_size_of(m[i].pod->demand, like);
-	qsort(m, size, sizeof(*m), by_size);
+	sort_mostly_sorted(m, size, sizeof(*m), by_size);
 	add_unit(q, m, size, pods);
 }
 
-/* Side by side, since they are many. */
-struct ranked {
-	struct queue_rank rank;
-	struct queue_unit *unit;
-};
-
 static int by_rank(const void *a, const void *b)
 {
-	const struct ranked *x = a, *y = b;
+	const struct queue_unit *x = a, *y = b;
 
 	return queue_compare(&x->rank, &y->rank);
 }
 
-/* The units of each namespace in their order. */
+/* Who has the higher priority, and of these who is older: a number that says so of nearly all. */
+static uint64_t rough_rank(const struct queue_run *q, const struct queue_unit *u)
+{
+	int64_t priority = u->rank.priority, age;
+
+	priority = priority < INT32_MIN ? INT32_MIN : priority > INT32_MAX ? INT32_MAX : priority;
+	if (__builtin_sub_overflow(q->w->now_ms, u->rank.since_ms, &age) || age > UINT32_MAX)
+		age = UINT32_MAX;
+	age = age > 0 ? age : 0;
+	return (uint64_t)(INT32_MAX - priority) << 32 | (uint64_t)(UINT32_MAX - age);
+}
+
+/* Put the units of a namespace, which are so roughly, in order. */
+static void sort_roughly_sorted(struct queue_unit *its, size_t n)
+{
+	size_t end;
+
+	/* what was created in one second has one age */
+	for (size_t i = 0; i < n; i = end) {
+		end = i + 1;
+		while (end < n && its[end].rank.priority == its[i].rank.priority &&
+			its[end].rank.since_ms == its[i].rank.since_ms)
+			end++;
+		if (end - i > 1)
+			qsort(its + i, end - i, sizeof(*its), by_rank);
+	}
+	sort_mostly_sorted(its, n, sizeof(*its), by_rank);
+}
+
+/* The units of each namespace side by side and in their order. */
 static int sort_units(struct queue_run *q)
 {
-	struct ranked *all = arena_space(&q->scratch, q->n_units, sizeof(*all)), *its;
+	struct queue_keyed *keys = arena_space(&q->scratch, q->n_units, 2 * sizeof(*keys));
+	struct queue_unit *sorted = arena_space(q->a, q->n_units, sizeof(*sorted));
 	uint32_t at = 0;
 
-	q->by_namespace = arena_space(q->a, q->n_units, sizeof(struct queue_unit *));
-	if (!q->by_namespace || !all)
+	if (!keys || !sorted)
 		return ERR_NOMEM;
+	for (uint32_t i = 0; i < q->n_units; i++)
+		keys[i] = (struct queue_keyed){rough_rank(q, &q->units[i]), i, 0};
+	queue_sort_keyed(keys, keys + q->n_units, q->n_units);
 	for (size_t i = 0; i < q->n_namespaces; i++) {
 		q->namespaces[i].first = at;
 		at += q->namespaces[i].n;
 		q->namespaces[i].n = 0;
 	}
 	for (size_t i = 0; i < q->n_units; i++) {
-		struct queue_namespace *ns = &q->namespaces[q->units[i].namespace];
+		const struct queue_unit *u = &q->units[keys[i].at];
+		struct queue_namespace *ns = &q->namespaces[u->namespace];
 
-		all[ns->first + ns->n++] = (struct ranked){q->units[i].rank, &q->units[i]};
+		sorted[ns->first + ns->n++] = *u;
 	}
-	for (size_t i = 0; i < q->n_namespaces; i++) {
-		size_t n = q->namespaces[i].n, k = 1;
+	q->units = sorted;
+	for (size_t i = 0; i < q->n_namespaces; i++)
+		sort_roughly_sorted(sorted + q->namespaces[i].first, q->namespaces[i].n);
+	return 0;
+}
 
-		its = all + q->namespaces[i].first;
-		/* mostly they are in order as they come */
-		while (k < n && by_rank(&its[k - 1], &its[k]) <= 0)
-			k++;
-		if (k < n)
-			qsort(its, n, sizeof(*its), by_rank);
+struct queue_unit *queue_next(const struct queue_run *q, struct queue_unit *u)
+{
+	struct queue_unit *next = u + 1;
+
+	return next < q->units + q->n_units && next->namespace == u->namespace ? next : NULL;
+}
+
+/* Members of a gang side by side, those with claims first, then the older. */
+static int sort_members(struct queue_run *q, struct member *all, size_t n)
+{
+	struct queue_keyed *keys = arena_space(&q->scratch, n, 2 * sizeof(*keys));
+	struct member *given = arena_copy(&q->scratch, all, n, sizeof(*all));
+	size_t end;
+
+	if (!keys || !given)
+		return ERR_NOMEM;
+	for (uint32_t i = 0; i < n; i++)
+		keys[i] = (struct queue_keyed){given[i].end, i, 0};
+	queue_sort_keyed(keys, keys + n, n);
+	for (size_t i = 0; i < n; i++)
+		keys[i].key = given[keys[i].at].namespace;
+	queue_sort_keyed(keys, keys + n, n);
+	for (size_t i = 0; i < n; i++)
+		all[i] = given[keys[i].at];
+	for (size_t i = 0; i < n; i = end) {
+		end = i + 1;
+		while (end < n && all[end].namespace == all[i].namespace &&
+			all[end].end == all[i].end)
+			end++;
+		sort_mostly_sorted(all + i, end - i, sizeof(*all), by_gang);
 	}
-	for (size_t i = 0; i < q->n_units; i++)
-		q->by_namespace[i] = all[i].unit;
-	arena_reset(&q->scratch);
+	return 0;
+}
+
+/* All gangs of these members. */
+static int add_gangs(struct queue_run *q, struct member *all, size_t n, uint32_t *pods)
+{
+	struct gpu like = queue_largest(q->w->inventory);
+	size_t end;
+
+	if (sort_members(q, all, n) != 0)
+		return ERR_NOMEM;
+	for (size_t i = 0; i < n; i = end) {
+		end = i + 1;
+		while (end < n && all[end].namespace == all[i].namespace &&
+			queue_compare_gang(all[end].pod, all[i].pod) == 0)
+			end++;
+		add_gang(q, &all[i], end - i, &like, pods + i);
+	}
 	return 0;
 }
 
 int queue_find_units(struct queue_run *q)
 {
-	struct member *gangs = arena_space(q->a, q->n_pods, sizeof(*gangs));
+	struct member *gangs = arena_space(&q->scratch, q->n_pods, sizeof(*gangs));
+	uint32_t *namespaces = arena_space(&q->scratch, q->n_pods, sizeof(*namespaces));
 	uint32_t *pods = arena_space(q->a, q->n_pods, sizeof(*pods));
-	struct gpu like = queue_largest(q->w->inventory);
-	uint32_t *namespaces = arena_space(q->a, q->n_pods, sizeof(*namespaces));
-	size_t n = 0, end;
+	size_t n = 0;
+	int rc;
 
-	q->units = arena_space(q->a, q->n_pods, sizeof(*q->units));
+	q->units = arena_space(&q->scratch, q->n_pods, sizeof(*q->units));
 	if (!gangs || !pods || !q->units || !namespaces || find_namespaces(q, namespaces) != 0)
 		return ERR_NOMEM;
 	for (size_t i = 0; i < q->n_pods; i++) {
 		const struct queue_pod *p = &q->pods[i];
 		struct member m = {.pod = p, .namespace = namespaces[i], .index = (uint32_t)i};
 
-		if (p->foreign)
+		if (p->foreign) {
 			q->ret.entries[i].verdict = QUEUE_FOREIGN;
-		else if (p->barred.at)
+		} else if (p->barred.at) {
 			q->ret.entries[i].verdict = QUEUE_BARRED;
-		else if (p->gang.at)
+		} else if (p->gang.at) {
+			m.end = end_of(p->gang);
 			gangs[n++] = m;
-		else
+		} else {
 			add_singles(q, &m, 1, 0, pods + q->n_units);
+		}
 	}
-	pods += q->n_units;
-	if (n)
-		qsort(gangs, n, sizeof(*gangs), by_gang);
-	for (size_t i = 0; i < n; i = end) {
-		end = i + 1;
-		while (end < n && gangs[end].namespace == gangs[i].namespace &&
-			queue_compare_gang(gangs[end].pod, gangs[i].pod) == 0)
-			end++;
-		add_gang(q, &gangs[i], end - i, &like, pods + i);
-	}
-	return sort_units(q);
+	rc = n ? add_gangs(q, gangs, n, pods + q->n_units) : 0;
+	if (rc == 0)
+		rc = sort_units(q);
+	arena_reset(&q->scratch);
+	return rc;
 }
