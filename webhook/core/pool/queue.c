@@ -102,6 +102,7 @@ static int ask_never(struct queue_run *q, const struct queue_unit *u)
 		if (!inv || queue_empty_pool(q->w->inventory, q->a, inv, &use) != 0 ||
 			queue_view_init(&q->empty, inv, &use, q->a) != 0)
 			return ERR_NOMEM;
+		queue_view_index(&q->empty);
 		q->has_empty = true;
 	}
 	rc = queue_place(q, &q->empty, u, false, &where, NULL);

@@ -128,10 +128,15 @@ void queue_sort_keyed(struct queue_keyed *list, struct queue_keyed *spare, size_
 /* A view of what is taken. ERR_NOMEM. */
 int queue_view_init(struct queue_view *v, const struct inventory *inv, const struct usage *use,
 	struct arena *a);
+/* One that was made without an index gets one: for many searches. */
+void queue_view_index(struct queue_view *v);
 void queue_view_release(struct queue_view *v);
 /* Take these, one claim on each of their servers, or give them back; from then on the view is a
  * copy. They are in the order of a placement. ERR_NOMEM. */
 int queue_view_take(struct queue_view *v, const struct hold *holds, size_t n, bool there);
+/* As if nobody had claims on these GPUs, nor others on their servers; from then on the view is a
+ * copy. Quickest where those of a server stand side by side. ERR_NOMEM. */
+int queue_view_clear(struct queue_view *v, const struct queue_keyed *which, size_t n);
 /* Place all of the unit that is to be placed, one after the other. took: it is taken from the view
  * then. ret: a placement for each, in the arena; not for gangs alone. 0; ERR_REFUSED, in words
  * where err is given, and nothing is taken; ERR_NOMEM. */

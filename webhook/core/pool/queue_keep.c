@@ -70,27 +70,24 @@ static struct queue_keyed *list_candidates(struct queue_run *q, bool whole, size
 static int place_on(struct queue_run *q, const struct queue_unit *u, const struct queue_keyed *all,
 	size_t n, struct placement **ret)
 {
-	const struct inventory *inv = q->w->inventory;
-	struct usage use = {.pending = q->real.use.pending, .first = q->real.use.first};
-	uint64_t *claimed;
-	uint32_t *n_claims;
+	const struct usage *real = &q->real.use;
+	struct pool_room room = q->real.room;
+	struct usage use = {.claimed = real->claimed,
+		.pending = real->pending,
+		.n_claims = real->n_claims,
+		.first = real->first,
+		.room = &room};
 	struct queue_view v;
 	int rc;
 
+	/* one search does not pay for it */
+	room.index = NULL;
 	arena_reset(&q->rough);
-	claimed = arena_copy(&q->rough, q->real.use.claimed, inv->n_gpus, sizeof(*claimed));
-	n_claims = arena_copy(&q->rough, q->real.use.n_claims, inv->n_servers, sizeof(*n_claims));
-	if (!claimed || !n_claims)
-		return ERR_NOMEM;
-	for (size_t i = 0; i < n; i++) {
-		claimed[inv->servers[all[i].at].first_gpu + all[i].gpu] = 0;
-		n_claims[all[i].at] = 0;
-	}
-	use.claimed = claimed;
-	use.n_claims = n_claims;
-	if (queue_view_init(&v, inv, &use, &q->rough) != 0)
-		return ERR_NOMEM;
-	rc = queue_place(q, &v, u, false, ret, NULL);
+	rc = queue_view_init(&v, q->w->inventory, &use, &q->rough);
+	if (rc == 0)
+		rc = queue_view_clear(&v, all, n);
+	if (rc == 0)
+		rc = queue_place(q, &v, u, false, ret, NULL);
 	queue_view_release(&v);
 	return rc;
 }

@@ -53,6 +53,17 @@ int queue_view_init(
 	return 0;
 }
 
+void queue_view_index(struct queue_view *v)
+{
+	for (size_t i = 0; i < v->inv->n_servers; i++) {
+		const struct gpu_server *s = &v->inv->servers[i];
+
+		room_index_add(&v->index, (uint32_t)i, v->room.bytes[i], v->room.most[i],
+			v->room.free + s->first_gpu, s->n_gpus);
+	}
+	v->room.index = &v->index;
+}
+
 void queue_view_release(struct queue_view *v)
 {
 	room_index_release(&v->index);
@@ -79,7 +90,7 @@ static int own(struct queue_view *v)
 	v->room.free = v->left;
 	v->use.n_claims = v->n_claims;
 	v->use.claimed = v->claimed;
-	if (v->room.index) {
+	if (v->room.index && v->room.index != &v->index) {
 		/* a broken one is not used: the search looks at every server then */
 		room_index_copy(&v->index, v->room.index);
 		v->room.index = &v->index;
@@ -120,6 +131,22 @@ int queue_view_take(struct queue_view *v, const struct hold *holds, size_t n, bo
 		v->n_claims[server] += there ? 1 : (uint32_t)-1;
 		note(v, server);
 	}
+	return 0;
+}
+
+int queue_view_clear(struct queue_view *v, const struct queue_keyed *which, size_t n)
+{
+	if (own(v) != 0)
+		return ERR_NOMEM;
+	for (size_t i = 0; i < n; i++) {
+		const struct gpu_server *s = &v->inv->servers[which[i].at];
+
+		v->claimed[s->first_gpu + which[i].gpu] = 0;
+		v->n_claims[which[i].at] = 0;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (i == 0 || which[i].at != which[i - 1].at)
+			note(v, which[i].at);
 	return 0;
 }
 
