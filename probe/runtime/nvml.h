@@ -31,7 +31,8 @@ struct nvml_state {
 	int retire_pending;
 	int mig, compute_mode, persistence;
 	int pcie_gen, pcie_gen_max, pcie_width, pcie_width_max, pcie_replays;
-	int utilization_percent, processes;
+	int utilization_percent;
+	int processes; /* that compute there, clients of MPS among them; its server does not */
 	int recovery_action; /* 0 none, 1 reset, 2 reboot, 3 drain */
 	int64_t memory_total, memory_free;
 };

@@ -70,15 +70,15 @@ static void look_at_memory(const struct nvml *n, nvml_device device, struct nvml
 	look_at_size(n, device, s);
 }
 
-/* How many; it is asked without room for them. */
-static int count_processes(const struct nvml *n, nvml_device device)
+/* How many; it is asked without room for them, which every driver knows. */
+static int count_processes(struct nvml *n, nvml_device device)
 {
 	unsigned count = 0;
 	int rc = n->processes ? n->processes(device, &count, NULL) : -1;
 
 	if (rc == NVML_INSUFFICIENT_SIZE)
 		rc = NVML_SUCCESS;
-	return known(rc, count);
+	return nvml_computing(n, device, known(rc, count));
 }
 
 static int read_recovery(const struct nvml *n, nvml_device device)

@@ -10,16 +10,22 @@
  *   0.instances=2             MIG is on with so many instances,
  * MIG-00000000-0000-0000-0000-0000000000GI of GPU G, instance I (from 1 on) 0.instance2.processes=1
  * what an instance has for itself: uuid, processes, memory_total, memory_free 0.list=71:4096,72:n/a
- * the processes of GPU 0 and what each has; 0.mps: clients of MPS. The file is read anew when they
- * are asked for
+ * the processes of GPU 0 and what each has; 0.mps: clients of MPS; 0.folder=/run/x: behind those of
+ * the list, who is there by fake_present.h. A file that was changed is read anew when they are
+ * asked for
  * '#' begins a comment. Names of values: those of struct nvml_state, and uuid, pci (by default
  * those of the fake runtime's GPUs). Compiled with FAKE_NVML_OLD it lacks the calls that drivers
  * got after 2019. */
+#include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MAX_LINES 512
 #define MAX_GPUS 16
@@ -38,6 +44,7 @@ static struct {
 	unsigned uses;
 } lines[MAX_LINES];
 static unsigned n_lines;
+static struct stat loaded; /* the file that they are of */
 static int gpus[MAX_GPUS]; /* their addresses are the handles */
 static int instances[MAX_GPUS][MAX_INSTANCES];
 
@@ -48,6 +55,8 @@ static void load(void)
 	char line[256];
 
 	n_lines = 0;
+	if (f)
+		(void)fstat(fileno(f), &loaded);
 	while (f && n_lines < MAX_LINES && fgets(line, sizeof(line), f)) {
 		char *equal = strchr(line, '=');
 
@@ -401,6 +410,46 @@ struct process_info {
 	unsigned gpu_instance, compute_instance;
 };
 
+/* Turns that were taken stay so, unless the file is another one. */
+static void load_changed(void)
+{
+	const char *path = getenv("GPUPROBE_FAKE_NVML");
+	struct stat now;
+
+	if (path && stat(path, &now) == 0 &&
+		(now.st_ino != loaded.st_ino || now.st_size != loaded.st_size ||
+			now.st_mtim.tv_sec != loaded.st_mtim.tv_sec ||
+			now.st_mtim.tv_nsec != loaded.st_mtim.tv_nsec))
+		load();
+}
+
+/* Who has a file there and lives. */
+static void add_present(const char *folder, unsigned room, unsigned *n, struct process_info *to)
+{
+	DIR *all = opendir(folder);
+	const struct dirent *e;
+
+	while (all && (e = readdir(all)) != NULL) {
+		char text[32] = "";
+		int fd = e->d_name[0] == '.' ? -1
+					     : openat(dirfd(all), e->d_name, O_RDONLY | O_CLOEXEC);
+
+		/* Nobody's lock: it has ended. */
+		if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 &&
+			read(fd, text, sizeof(text) - 1) > 0) {
+			if (*n < room)
+				to[*n] = (struct process_info){
+					(unsigned)strtoul(e->d_name, NULL, 10),
+					strtoull(text, NULL, 10), 0, 0};
+			++*n;
+		}
+		if (fd >= 0)
+			close(fd);
+	}
+	if (all)
+		closedir(all);
+}
+
 static int list(
 	const char *call, void *device, const char *key, unsigned *n, struct process_info *to)
 {
@@ -408,7 +457,7 @@ static int list(
 	int rc, line;
 	const char *at;
 
-	load();
+	load_changed();
 	rc = answer(call);
 	line = find_for(device, key);
 	at = rc == SUCCESS && line >= 0 ? lines[line].value : "";
@@ -422,6 +471,9 @@ static int list(
 				0, 0};
 		++*n;
 	}
+	line = rc == SUCCESS && strcmp(key, "list") == 0 ? find_for(device, "folder") : -1;
+	if (line >= 0)
+		add_present(lines[line].value, room, n, to);
 	return rc == SUCCESS && *n > room ? INSUFFICIENT_SIZE : rc;
 }
 
@@ -432,7 +484,11 @@ EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(
 {
 	static const char call[] = "nvmlDeviceGetComputeRunningProcesses_v3";
 
-	return infos ? list(call, device, "list", n, infos) : processes(call, device, n);
+	if (!infos && find_for(device, "list") < 0 && find_for(device, "folder") < 0)
+		return processes(call, device, n);
+	if (!infos)
+		*n = 0;
+	return list(call, device, "list", n, infos);
 }
 
 EXPORT int nvmlDeviceGetMPSComputeRunningProcesses_v3(

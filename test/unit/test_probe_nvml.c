@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -319,6 +320,34 @@ static void older_library(void **state)
 	assert_int_equal(s.retire_pending, 0);
 }
 
+/* The server of MPS is there without clients, too, which stand in a list of their own. */
+static void clients_of_mps(void **state)
+{
+	char lines[256];
+	struct nvml_state s;
+	int ours = (int)getpid();
+
+	(void)state;
+	snprintf(lines, sizeof(lines), "0.list=%d:72351744\n", ours);
+	look(library, lines, &s);
+	assert_int_equal(s.processes, 1);
+	assert_int_equal(prctl(PR_SET_NAME, "nvidia-cuda-mps-server"), 0);
+	look(library, lines, &s);
+	assert_int_equal(s.processes, 0);
+	assert_false(nvml_is_busy(&s));
+	/* two clients, one of which stands in both lists; and a plain process */
+	snprintf(lines, sizeof(lines),
+		"0.list=%d:72351744,1:5,999999999:4096\n0.mps=1:5,999999998:n/a\n", ours);
+	look(library, lines, &s);
+	assert_int_equal(s.processes, 3);
+	/* nobody tells of its clients */
+	snprintf(lines, sizeof(lines),
+		"0.list=%d:72351744\ncall.nvmlDeviceGetMPSComputeRunningProcesses_v3=999\n", ours);
+	look(library, lines, &s);
+	assert_int_equal(s.processes, 1);
+	assert_int_equal(prctl(PR_SET_NAME, "test_probe_nvml"), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -331,6 +360,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(values, setup, teardown),
 		cmocka_unit_test_setup_teardown(values_that_are_none, setup, teardown),
 		cmocka_unit_test_setup_teardown(older_library, setup, teardown),
+		cmocka_unit_test_setup_teardown(clients_of_mps, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, setup_all, NULL);
