@@ -210,10 +210,19 @@ TEST(a_stranger_closes_its_gpu_until_it_is_gone)
 	expect("processes that belong to no claim compute here: gpu-1");
 	expect("'fit':1,");
 	assert_true(comes_to(FINDING_STRANGERS, 1));
-	/* nobody knows: it stays closed */
+	asked_again();
+	assert_int_equal(events("process 7, which belongs to no claim, computes on gpu-1, which "
+				"takes nothing new until it is gone"),
+		1);
+	assert_int_equal(events("StrangerComputes"), 1);
+	/* nobody knows: it stays closed, and nothing is said anew */
 	say(NULL);
 	expect("'type':'Strangers','status':'Unknown'");
 	expect("'closed':");
+	say(PAGE("held", "true", "", STRANGER));
+	expect("'type':'Strangers','status':'True'");
+	asked_again();
+	assert_int_equal(events("StrangerComputes"), 1);
 	say(GOOD);
 	expect("'type':'Strangers','status':'False'");
 	assert_false(pool_api_shows(pool, "a", "'closed':", 0));
@@ -226,6 +235,8 @@ TEST(a_stranger_that_is_let)
 	begin(",'strangers':'tell'");
 	expect("processes that belong to no claim compute here: gpu-1");
 	assert_false(pool_api_shows(pool, "a", "'closed':", 0));
+	asked_again();
+	assert_int_equal(events("belongs to no claim, computes on gpu-1\""), 1);
 }
 
 /* Another machine's answer says nothing of this one. */
@@ -237,7 +248,7 @@ TEST(another_server)
 	expect("'reason':'OtherServer'");
 	expect("the gate there is of the GPUServer b");
 	asked_again();
-	assert_int_equal(events("MoreThanShare"), 0);
+	assert_int_equal(events("MoreThanShare") + events("StrangerComputes"), 0);
 	assert_false(pool_api_shows(pool, "a", "'closed':", 0));
 	assert_true(comes_to(FINDING_UNKNOWN, 1));
 }

@@ -246,7 +246,27 @@ TEST(strangers_close_their_gpu)
 	expect(SERVER_READY, "False", "NoneFit");
 }
 
+/* Nobody is put beside somebody who has more than his share, and whom MPS does not end. */
+TEST(who_cannot_be_ended_closes_his_gpu)
+{
+	struct gate_claim claims[] = {
+		{.uid = "u1", .known = true, .over = true, .gpu = "GPU-2", .stuck = true}};
+
+	fix.o.gate_lets_strangers = true;
+	page.claims = claims;
+	page.n_claims = 1;
+	assert_true(server_guard_told(&fix.o, &page, NOW, &fix.arena));
+	assert_true(shown().gpus[0].fit && !shown().gpus[1].fit);
+	assert_non_null(strstr(shown().gpus[1].why, "MPS does not answer"));
+	/* nobody knows: it stays closed */
+	assert_true(server_guard_silent(&fix.o, FRESH_NO_ANSWER, "x", NOW, &fix.arena));
+	assert_false(shown().gpus[1].fit);
+	claims[0].stuck = false;
+	assert_true(server_guard_told(&fix.o, &page, NOW, &fix.arena));
+	assert_true(shown().gpus[1].fit);
+}
+
 TESTS_BETWEEN(set_up, tear_down, a_new_gate_is_unknown_and_one_that_goes_is_no_more,
 	a_server_without_a_gate_has_no_word_of_it, another_spec_is_asked_about_anew,
 	what_guards_and_what_does_not, more_than_a_share_is_named, an_hour_without_use,
-	strangers_close_their_gpu)
+	strangers_close_their_gpu, who_cannot_be_ended_closes_his_gpu)

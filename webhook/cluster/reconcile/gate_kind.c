@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cluster: what is asked of gates: whether they guard the server, and what is used of its GPUs. Of
-// who has more than his share, or uses nothing, his pod is told.
+// who has more than his share, or uses nothing, his pod is told; of strangers, the server.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,11 +27,13 @@ static void judge(struct verdict *v, char message[static VERDICT_MESSAGE])
 	(void)snprintf(message, VERDICT_MESSAGE, "the gate answers");
 }
 
-/* A pod, and what about it. */
+/* A pod, and what about it; or a GPU on which a stranger computes. */
 struct word {
-	const char *namespace, *name, *uid;
+	const char *namespace, *name, *uid; /* of the pod; of a GPU its id alone, as uid */
 	enum metric_finding what;
 	const struct gate_claim *claim;
+	int pid;     /* the stranger's */
+	bool closed; /* the GPU, for that */
 };
 
 static void add(struct verdict *v, const struct claim_record *r, const struct gate_claim *c,
@@ -39,9 +41,22 @@ static void add(struct verdict *v, const struct claim_record *r, const struct ga
 {
 	struct word w = {arena_strdup(&v->arena, slice_of(r->claim.namespace)),
 		arena_strdup(&v->arena, slice_of(r->claim.name)),
-		arena_strdup(&v->arena, slice_of(r->claim.key)), what, c};
+		arena_strdup(&v->arena, slice_of(r->claim.key)), what, c, 0, false};
 
 	if (w.namespace && w.name && w.uid)
+		v->words[v->n_words++] = w;
+}
+
+static void add_stranger(struct verdict *v, const struct server_object *o, const struct gpu *g)
+{
+	const struct gate_stranger *s = server_guard_stranger(v->answer, g);
+	struct word w = {.what = FINDING_STRANGERS, .closed = !o->gate_lets_strangers};
+
+	if (!s)
+		return;
+	w.uid = arena_strdup(&v->arena, slice_of(g->id));
+	w.pid = s->pid;
+	if (w.uid)
 		v->words[v->n_words++] = w;
 }
 
@@ -53,8 +68,11 @@ static void note(struct verdict *v, const struct server_object *o)
 	arena_reset(&v->arena);
 	v->n_words = 0;
 	v->known = p->known && strcmp(p->server, o->name) == 0;
-	v->words = arena_array(&v->arena, 2 * o->status.n_claims, sizeof(*v->words));
-	for (size_t i = 0; v->known && v->words && i < o->status.n_claims; i++) {
+	v->words = arena_array(
+		&v->arena, 2 * o->status.n_claims + o->status.n_gpus, sizeof(*v->words));
+	if (!v->known || !v->words)
+		return;
+	for (size_t i = 0; i < o->status.n_claims; i++) {
 		const struct claim_record *r = &o->status.claims[i];
 		const struct gate_claim *c = gate_page_claim(p, slice_of(r->claim.key));
 
@@ -63,6 +81,8 @@ static void note(struct verdict *v, const struct server_object *o)
 		if (server_guard_unused(r, c))
 			add(v, r, c, FINDING_UNUSED);
 	}
+	for (size_t i = 0; i < o->status.n_gpus; i++)
+		add_stranger(v, o, &o->status.gpus[i].gpu);
 }
 
 static bool write(struct verdict *v, struct server_object *o, struct arena *a)
@@ -104,6 +124,27 @@ static void tell_pod(struct probe_poll *p, const struct target *t, const struct 
 		log_str("name", w->name), log_str("server", t->name), log_str("note", text));
 }
 
+static void tell_server(struct probe_poll *p, const struct target *t, const struct word *w)
+{
+	char text[NOTE_BYTES];
+	struct kube_event event = {.api_version = "poolgate.io/v1alpha1",
+		.kind = "GPUServer",
+		.name = slice_of(t->name),
+		.uid = slice_of(t->uid),
+		.type = "Warning",
+		.reason = "StrangerComputes",
+		.note = text,
+		.component = "poolgate"};
+
+	(void)snprintf(text, sizeof(text),
+		"process %d, which belongs to no claim, computes on %s%s", w->pid, w->uid,
+		w->closed ? ", which takes nothing new until it is gone" : "");
+	(void)kube_tell(p->cfg.kube, &event, NULL);
+	log_line(p->cfg.log, LOG_LEVEL_WARN, "a process that belongs to no claim computes on a GPU",
+		log_str("server", t->name), log_str("gpu", w->uid), log_int("pid", w->pid),
+		log_bool("closed", w->closed));
+}
+
 static bool was_told(const struct target_use *use, enum metric_finding what, uint64_t who)
 {
 	for (size_t i = 0; i < use->n_told[what]; i++)
@@ -122,8 +163,12 @@ static void tell_new(struct probe_poll *p, const struct verdict *v)
 		const struct word *one = &v->words[i];
 		uint64_t who = text_hash64(slice_of(one->uid));
 
-		if (!t->use || !was_told(t->use, one->what, who))
-			tell_pod(p, t, one);
+		if (!t->use || !was_told(t->use, one->what, who)) {
+			if (one->what == FINDING_STRANGERS)
+				tell_server(p, t, one);
+			else
+				tell_pod(p, t, one);
+		}
 		if (next->n_told[one->what] < TARGET_TOLD_MAX)
 			next->told[one->what][next->n_told[one->what]++] = who;
 		next->found[one->what]++;

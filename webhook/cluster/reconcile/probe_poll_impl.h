@@ -66,13 +66,13 @@ struct poll_kind {
 };
 extern const struct poll_kind poll_probes, poll_gates;
 
-/* What was found on a server, for the metrics; and of whom it was told, as hashes of their uids:
- * the first findings are of pods. */
+/* What was found on a server, for the metrics; and of whom it was told, as hashes of the pods' uids
+ * and of the GPUs' ids: of all but the last finding. */
 #define TARGET_TOLD_MAX 512
 struct target_use {
 	unsigned found[METRIC_FINDINGS];
-	uint64_t told[FINDING_STRANGERS][TARGET_TOLD_MAX];
-	size_t n_told[FINDING_STRANGERS];
+	uint64_t told[FINDING_UNKNOWN][TARGET_TOLD_MAX];
+	size_t n_told[FINDING_UNKNOWN];
 };
 
 /* A server that is asked. Under the lock but for what is said. */

@@ -19,6 +19,7 @@ static const struct json_field gate_claim_fields[] = {
 	REC_STR(gate_claim, gpu, "gpu", REC_OMIT),
 	REC_COUNT(gate_claim, has, "has", REC_OMIT),
 	REC_COUNT(gate_claim, share, "share", REC_OMIT),
+	REC_BOOL(gate_claim, stuck, "stuck", REC_OMIT),
 	REC_LONG(gate_claim, unused_s, "unusedSeconds", REC_OMIT),
 };
 JSON_RECORD(gate_claim_record, gate_claim, gate_claim_fields, 0);

@@ -33,6 +33,7 @@ struct gate_claim {
 	bool over;           /* more than its share of a GPU for ten seconds */
 	const char *gpu;     /* on which; "": on none */
 	uint64_t has, share; /* there */
+	bool stuck;          /* it was to be ended for that, and MPS does not answer */
 	int64_t unused_s;    /* so long it has had no process on a GPU */
 };
 

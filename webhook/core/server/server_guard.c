@@ -10,6 +10,7 @@
 /* GPUs that the condition Strangers names. */
 #define NAMED_MAX 4
 #define CLOSED "a process that belongs to no claim computes there"
+#define STUCK "a pod has more of it than its share, and MPS does not answer who would end it"
 
 /* ---- Guarded ---- */
 
@@ -73,18 +74,18 @@ static bool unused(const void *ctx, const struct claim_record *r, char ret[stati
 	return server_guard_unused(r, gate_page_claim(ctx, slice_of(r->claim.key)));
 }
 
-/* Is it on this GPU, or on an instance of it? */
-static bool is_on(const struct gate_stranger *s, const struct gpu *g)
+/* Is it this GPU that is named, or the one that it is an instance of? */
+static bool is_named(const char *id, const struct gpu *g)
 {
-	return strcmp(s->gpu, g->id) == 0 || (g->parent && strcmp(s->gpu, g->parent) == 0);
+	return strcmp(id, g->id) == 0 || (g->parent && strcmp(id, g->parent) == 0);
 }
 
-static bool has_stranger(const struct gate_page *p, const struct gpu *g)
+const struct gate_stranger *server_guard_stranger(const struct gate_page *p, const struct gpu *g)
 {
 	for (size_t i = 0; i < p->n_strangers; i++)
-		if (is_on(&p->strangers[i], g))
-			return true;
-	return false;
+		if (is_named(p->strangers[i].gpu, g))
+			return &p->strangers[i];
+	return NULL;
 }
 
 /* "GPU-1, GPU-2, and 3 more"; NULL: none. */
@@ -95,7 +96,7 @@ static const char *name_gpus(
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->n_gpus; i++)
-		if (has_stranger(p, &s->gpus[i].gpu) && n++ < NAMED_MAX) {
+		if (server_guard_stranger(p, &s->gpus[i].gpu) && n++ < NAMED_MAX) {
 			all = arena_fmt(
 				a, "%s%s%s", all ? all : "", all ? ", " : "", s->gpus[i].gpu.id);
 			if (!all)
@@ -104,16 +105,33 @@ static const char *name_gpus(
 	return n > NAMED_MAX ? arena_fmt(a, "%s, and %zu more", all, n - NAMED_MAX) : all;
 }
 
+/* Has somebody more of it than he holds, who cannot be ended? */
+static bool is_stuck(const struct gate_page *p, const struct gpu *g)
+{
+	for (size_t i = 0; i < p->n_claims; i++)
+		if (p->claims[i].stuck && is_named(p->claims[i].gpu, g))
+			return true;
+	return false;
+}
+
+/* NULL: it takes claims. */
+static const char *why_closed(
+	const struct server_object *o, const struct gate_page *p, const struct gpu *g)
+{
+	if (p && !o->gate_lets_strangers && server_guard_stranger(p, g))
+		return CLOSED;
+	return p && is_stuck(p, g) ? STUCK : NULL;
+}
+
 static bool close_gpus(struct server_object *o, const struct gate_page *p)
 {
 	bool changed = false;
 
 	for (size_t i = 0; i < o->status.n_gpus; i++) {
 		struct gpu_status *g = &o->status.gpus[i];
-		const char *closed =
-			p && !o->gate_lets_strangers && has_stranger(p, &g->gpu) ? CLOSED : NULL;
+		const char *closed = why_closed(o, p, &g->gpu);
 
-		if (!g->closed == !closed)
+		if (closed == g->closed || (closed && g->closed && strcmp(closed, g->closed) == 0))
 			continue;
 		g->closed = closed;
 		changed = true;

@@ -30,6 +30,10 @@
 /* The server's claim of this uid has been unused for long, and its pod runs as far as is known. */
 bool server_guard_unused(const struct claim_record *r, const struct gate_claim *c);
 
+/* The first that computes on this GPU, or on an instance of it, and belongs to no claim; NULL:
+ * nobody does. */
+const struct gate_stranger *server_guard_stranger(const struct gate_page *p, const struct gpu *g);
+
 /* What the gate has told. True when anything changed; false with a->failed: no memory. */
 bool server_guard_told(
 	struct server_object *o, const struct gate_page *page, const char *now, struct arena *a);
