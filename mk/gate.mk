@@ -14,9 +14,9 @@ endif
 -include $(BUILD)/gate/main.d
 
 FAKE_CUDA := $(BUILD)/test/gate/libcuda.so.1
-$(FAKE_CUDA): test/gate/fake_cuda.c $(BUILD)/flags
+$(FAKE_CUDA): test/gate/fake_cuda.c test/probe/fake_present.h $(BUILD)/flags
 	$(call say,LD,$@)
-	$Qmkdir -p $(@D) && $(CC) $(PIC_CFLAGS) -shared -Wl,-soname,libcuda.so.1 -o $@ $<
+	$Qmkdir -p $(@D) && $(CC) -iquote . $(PIC_CFLAGS) -shared -Wl,-soname,libcuda.so.1 -o $@ $<
 
 GATE_UNITS := $(patsubst test/unit/test_%.c,%,$(wildcard test/unit/test_gate_*.c))
 
@@ -25,7 +25,7 @@ GATE_UNITS := $(patsubst test/unit/test_%.c,%,$(wildcard test/unit/test_gate_*.c
 # The unit tests of gate/, then the real program between pods, an API server and a GPU server of ours.
 gate-test:
 	@tools/setup build test
-	$(SUB) programs $(FAKE_NVML) $(FAKE_CUDA) $(GATE_UNITS:%=$(BUILD)/test/unit/test_%)
+	$(SUB) programs fakes $(FAKE_CUDA) $(FAULT_LIBS) $(GATE_UNITS:%=$(BUILD)/test/unit/test_%)
 	@$(PYTHON) test/run --build $(BUILD) --only $(subst $(subst ,, ),$(,),$(GATE_UNITS)) unit
 	@POOLGATE=$(BUILD)/poolgate $(PYTHON) test/run --build $(BUILD) --only '$T' gate
 

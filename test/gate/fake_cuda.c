@@ -3,12 +3,14 @@
  * environment: CUDA_DEVICE_MEMORY_LIMIT=8192m, counted over all processes that share the file
  * CUDA_DEVICE_MEMORY_SHARED_CACHE; without that file over each process, as MPS counts; without a
  * limit not at all. FAKE_CUDA_INIT=100: what cuInit answers. FAKE_CUDA_HANG=1: it never does.
- * FAKE_CUDA_BYTES: what the GPU has, for all that share the file. */
+ * FAKE_CUDA_BYTES: what the GPU has, for all that share the file. FAKE_GPU: fake_present.h. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <unistd.h>
+
+#include "test/probe/fake_present.h"
 
 #define SUCCESS 0
 #define OUT_OF_MEMORY 2
@@ -69,6 +71,7 @@ EXPORT int cuDevicePrimaryCtxRetain(void **ret, int device)
 {
 	(void)device;
 	*ret = &own;
+	fake_present(0);
 	return SUCCESS;
 }
 
@@ -86,6 +89,7 @@ EXPORT int cuMemAlloc_v2(uint64_t *ret, size_t bytes)
 	if (region ? add(region, (int64_t)bytes, limit) != SUCCESS : own + bytes > limit)
 		return OUT_OF_MEMORY;
 	own += bytes;
+	fake_present(own);
 	*ret = own;
 	return SUCCESS;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "probe/runtime/rt.h"
+#include "test/probe/fake_present.h"
 
 int cudaDriverGetVersion(int *version)
 {
@@ -35,8 +36,10 @@ int cudaSetDevice(int device)
 	struct fake_device *d;
 	int error = fake_begin_at("cudaSetDevice", device, &d);
 
-	if (!error)
+	if (!error) {
 		fake_current = device;
+		fake_present(0);
+	}
 	return error;
 }
 

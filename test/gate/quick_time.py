@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time of a program that goes on quicker where a test says so (test/faults/clock.c)."""
+import os
+import struct
+
+from world import servers
+
+CLOCK = os.path.join(os.path.dirname(servers.PROGRAM), "test/faults/clock.so")
+
+
+class Time:
+    """The file by which programs that were started with env() share a time."""
+
+    def __init__(self, path, clock=CLOCK):
+        self.path, self.clock, self.passed = path, clock, 0
+        with open(path, "wb") as f:
+            f.write(struct.pack("=qq", 0, 0))
+        os.chmod(path, 0o666)
+
+    def env(self):
+        return {"LD_PRELOAD": self.clock, "FAULT_TIME": self.path}
+
+    def goes_on(self, seconds):
+        self.passed += seconds
+        with open(self.path, "r+b") as f:
+            f.write(struct.pack("=q", self.passed))
+
+    def sleeps_until(self):
+        """Of the one program that waits for signals: in seconds of its time; 0: it does not wait."""
+        with open(self.path, "rb") as f:
+            return struct.unpack("=qq", f.read(16))[1] / 1e6
