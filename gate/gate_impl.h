@@ -11,6 +11,7 @@
 #include "gate/gate_options.h"
 #include "gate/gpus.h"
 #include "gate/loop.h"
+#include "gate/mps.h"
 #include "gate/readmit.h"
 #include "gate/reviews.h"
 #include "gate/selftest.h"
@@ -87,6 +88,7 @@ enum gate_metric {
 	METRIC_USED,
 	METRIC_OVER,
 	METRIC_OVERDONE,
+	METRIC_STUCK,
 	METRIC_STRANGERS,
 	METRIC_SHARES,
 	METRIC_CONTEXT
@@ -137,6 +139,7 @@ struct gate {
 	/* What is used of the GPUs. */
 	struct gpus *gpus; /* NULL: nobody looks */
 	struct usage usage;
+	struct mps mps;
 	struct selftest selftest;
 	int64_t looked_at_ms; /* the same moment as usage.looked_ms, since 1970 */
 	uid_t account[SERVER_PROFILE_ACCOUNTS_MAX];
@@ -176,6 +179,10 @@ void guest_count_failed(struct guest *x);
 int gate_usage_open(struct gate *g, struct err *err);
 /* Was there a look lately? */
 bool gate_usage_known(const struct gate *g);
+/* Do what is due; milliseconds until more is, -1: nothing is. */
+int64_t gate_usage_turn(struct gate *g);
+/* Nobody looks any more. */
+void gate_usage_close(struct gate *g);
 /* The page /usage. */
 void gate_usage_page(void *ctx, struct buf *out);
 /* Is it the token of --tell-token? */

@@ -212,7 +212,7 @@ static void run(struct gate *g)
 		limit_ms = sooner(limit_ms, guests_patience(g));
 		limit_ms = sooner(limit_ms, CERT_LOOK_MS);
 		if (g->gpus)
-			limit_ms = sooner(limit_ms, gpus_turn(g->gpus));
+			limit_ms = sooner(limit_ms, gate_usage_turn(g));
 		if (g->readable)
 			limit_ms = sooner(limit_ms, selftest_turn(&g->selftest, &g->picture));
 		if (g->status)
@@ -351,8 +351,7 @@ static void close_all(struct gate *g)
 	status_server_free(g->tell);
 	object_watch_free(g->watch);
 	reviews_free(g->reviews);
-	gpus_free(g->gpus);
-	usage_release(&g->usage);
+	gate_usage_close(g);
 	children_free(g->children);
 	server_tls_free(g->tls);
 	tls_identity_free(g->identity);

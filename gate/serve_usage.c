@@ -52,6 +52,43 @@ static void tell_over(struct gate *g, const struct usage_claim *c)
 		log_int("processes", c->processes), log_bool("ends", g->profile.ends_over));
 }
 
+/* ---- who is ended ---- */
+
+static void on_mps(void *ctx, const char *uid, bool answered)
+{
+	struct gate *g = ctx;
+
+	if (usage_stuck(&g->usage, uid, !answered) && !answered)
+		log_line(&g->log, LOG_LEVEL_ERROR,
+			"MPS does not answer: a claim that has more than its share is not ended",
+			log_str("uid", uid));
+	if (!answered)
+		return;
+	log_line(&g->log, LOG_LEVEL_INFO, "MPS has ended a claim's clients", log_str("uid", uid));
+	children_overdone(g->children, uid);
+}
+
+/* With MPS its clients first: one that is killed without its word can take others along. */
+static void end_claim(struct gate *g, const char *uid, const struct usage_look *look)
+{
+	pid_t pids[MPS_CLIENTS_MAX];
+	size_t n = 0;
+
+	if (!g->mps.control) {
+		children_overdone(g->children, uid);
+		return;
+	}
+	for (size_t i = 0; i < look->n_gpus; i++)
+		for (size_t k = 0; k < look->gpus[i].n_processes && n < MPS_CLIENTS_MAX; k++) {
+			pid_t pid = look->gpus[i].processes[k].pid;
+			const char *of = claim_of(g, pid);
+
+			if (of && strcmp(of, uid) == 0)
+				pids[n++] = pid;
+		}
+	mps_end(&g->mps, uid, pids, n);
+}
+
 static void on_looked(void *ctx, const struct usage_look *look)
 {
 	struct gate *g = ctx;
@@ -84,8 +121,22 @@ static void on_looked(void *ctx, const struct usage_look *look)
 		if (c->over && !c->told)
 			tell_over(g, c);
 		if (c->over && g->profile.ends_over)
-			children_overdone(g->children, c->uid);
+			end_claim(g, c->uid, look);
 	}
+}
+
+int64_t gate_usage_turn(struct gate *g)
+{
+	int64_t look = gpus_turn(g->gpus), mps = mps_turn(&g->mps);
+
+	return mps >= 0 && mps < look ? mps : look;
+}
+
+void gate_usage_close(struct gate *g)
+{
+	mps_close(&g->mps);
+	gpus_free(g->gpus);
+	usage_release(&g->usage);
 }
 
 bool gate_usage_known(const struct gate *g)
@@ -151,6 +202,11 @@ int gate_usage_open(struct gate *g, struct err *err)
 	gid_t group;
 	int rc = 0;
 
+	g->mps = (struct mps){.control = g->profile.mps_control,
+		.pipe = g->profile.mps_pipe,
+		.loop = g->loop,
+		.ctx = g,
+		.over = on_mps};
 	for (size_t i = 0; rc == 0 && i < g->profile.n_accounts; i++)
 		rc = account_find(
 			g->profile.accounts[i], &g->account[g->n_accounts++], &group, err);

@@ -205,6 +205,33 @@ static int read_usage(const struct yaml_node *spec, struct server_profile *p, st
 	return 0;
 }
 
+static int read_path(
+	const struct yaml_node *map, const char *key, const char **ret, struct err *err)
+{
+	const struct yaml_node *node = yaml_get(map, key);
+	char found[80];
+	int rc = yaml_get_cstr(map, key, ret, err);
+
+	if (rc == 0 && *ret && (*ret)[0] != '/')
+		rc = yaml_err(node, err, ERR_INVALID, "found %s, expected an absolute path",
+			yaml_found(node, found));
+	return rc;
+}
+
+static int read_mps(const struct yaml_node *spec, struct server_profile *p, struct err *err)
+{
+	struct yaml_node *map, *control;
+	int rc = yaml_get_map(spec, "mps", &map, err);
+
+	if (rc != 0 || !map)
+		return rc;
+	if ((rc = yaml_known(map, err, "control", "pipeDirectory", NULL)) != 0 ||
+		(rc = yaml_need(map, "control", &control, err)) != 0 ||
+		(rc = read_path(map, "control", &p->mps_control, err)) != 0)
+		return rc;
+	return read_path(map, "pipeDirectory", &p->mps_pipe, err);
+}
+
 static int read_spec(
 	const struct yaml_node *spec, struct arena *a, struct server_profile *p, struct err *err)
 {
@@ -213,9 +240,9 @@ static int read_spec(
 	int rc;
 
 	if ((rc = yaml_known(spec, err, "argv", "env", "port", "user", "readiness", "linger",
-		     "grace", "usage", NULL)) != 0 ||
-		(rc = read_usage(spec, p, err)) != 0 || (rc = read_argv(spec, a, p, err)) != 0 ||
-		(rc = read_env(spec, a, p, err)) != 0 ||
+		     "grace", "usage", "mps", NULL)) != 0 ||
+		(rc = read_usage(spec, p, err)) != 0 || (rc = read_mps(spec, p, err)) != 0 ||
+		(rc = read_argv(spec, a, p, err)) != 0 || (rc = read_env(spec, a, p, err)) != 0 ||
 		(rc = yaml_need(spec, "port", &port, err)) != 0 ||
 		(rc = yaml_as_int(port, 1, 65535, &number, err)) != 0 ||
 		(rc = yaml_get_cstr(spec, "user", &p->user, err)) != 0 ||

@@ -14,6 +14,7 @@
  *       linger: 5m
  *       grace: 1s
  *       usage: {context: 600Mi, margin: 5, overShare: tell, accounts: [nvidia-mps]}
+ *       mps: {control: /usr/bin/nvidia-cuda-mps-control, pipeDirectory: /tmp/nvidia-mps}
  */
 #ifndef GATE_SERVER_PROFILE_H
 #define GATE_SERVER_PROFILE_H
@@ -57,9 +58,11 @@ struct server_profile {
 	int64_t linger_ms; /* without a connection; -1: until its claim ends */
 	int64_t grace_ms;
 	struct usage_rules usage;
-	bool says_context;      /* usage.context_bytes is the operator's word, not ours */
-	bool ends_over;         /* who has more than its share is ended, not only told of */
-	struct slice *accounts; /* whose processes may compute without a claim */
+	bool says_context;       /* usage.context_bytes is the operator's word, not ours */
+	bool ends_over;          /* who has more than its share is ended, not only told of */
+	const char *mps_control; /* MPS's control program, which ends its clients; NULL: no MPS */
+	const char *mps_pipe;    /* the folder by which it finds its daemon; NULL: the usual one */
+	struct slice *accounts;  /* whose processes may compute without a claim */
 	size_t n_accounts;
 	uint64_t hash; /* of the document: a process of another one is not kept */
 };

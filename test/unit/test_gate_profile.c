@@ -63,6 +63,21 @@ TEST(test_usage)
 	assert_true(slice_is(p.accounts[1], "0"));
 }
 
+TEST(test_mps)
+{
+	struct server_profile p;
+	struct err e;
+
+	assert_int_equal(read_it(HEAD LEAST, &p, &e), 0);
+	assert_null(p.mps_control);
+	assert_int_equal(read_it(HEAD LEAST "  mps: {control: /usr/bin/c}\n", &p, &e), 0);
+	assert_string_equal(p.mps_control, "/usr/bin/c");
+	assert_null(p.mps_pipe);
+	assert_int_equal(
+		read_it(HEAD LEAST "  mps: {control: /c, pipeDirectory: /run/mps}\n", &p, &e), 0);
+	assert_string_equal(p.mps_pipe, "/run/mps");
+}
+
 TEST(test_words)
 {
 	static struct picture_gpu gpus[] = {{"GPU-1", UINT64_C(5) << 30, UINT64_C(16) << 30},
@@ -197,6 +212,10 @@ TEST(test_refused)
 		{HEAD LEAST "  usage: {accounts: [0]}\n", "/spec/usage/accounts/0"},
 		{HEAD LEAST "  usage: {accounts: [a,b,c,d,e,f,g,h,i,j,k,l,m,nn,o,p,q]}\n",
 			"found 17 accounts"},
+		{HEAD LEAST "  mps: {}\n", "control"},
+		{HEAD LEAST "  mps: {control: nvidia-cuda-mps-control}\n", "/spec/mps/control"},
+		{HEAD LEAST "  mps: {control: /c, pipeDirectory: x}\n", "/spec/mps/pipeDirectory"},
+		{HEAD LEAST "  mps: {control: /c, pipe: /x}\n", "pipeDirectory"},
 	};
 	struct server_profile p;
 	struct err e;
@@ -266,5 +285,5 @@ TEST(test_claims)
 	picture_release(&p);
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_least, test_usage, test_words, test_small_share, test_no_gpu,
-	test_percent_is_as_it_was_asked, test_refused, test_claims)
+TESTS_BETWEEN(set_up, tear_down, test_least, test_usage, test_mps, test_words, test_small_share,
+	test_no_gpu, test_percent_is_as_it_was_asked, test_refused, test_claims)

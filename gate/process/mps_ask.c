@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gate: `gpugate mps`: which of these processes are clients of MPS, and their end. The control
+ * program reads commands on its standard input: get_server_list, get_client_list SERVER,
+ * terminate_client SERVER CLIENT (man nvidia-cuda-mps-control). */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "gate/process/mps_ask.h"
+
+#define ANSWER_BYTES 65536
+#define PIDS_MAX 4096
+
+/* In the child. */
+static void become_control(const char *control, const int in[2], const int out[2])
+{
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)dup2(in[0], STDIN_FILENO);
+	(void)dup2(out[1], STDOUT_FILENO);
+	(void)close_range(3, ~0U, 0);
+	(void)execl(control, control, (char *)NULL);
+	_exit(127);
+}
+
+/* One command; what it answers, ended by a NUL. False: it does not, or says that it cannot. */
+static bool ask(const char *control, const char *command, char ret[static ANSWER_BYTES])
+{
+	int in[2], out[2], status = -1;
+	size_t len = 0;
+	ssize_t n = 1;
+	pid_t pid;
+
+	if (pipe(in) != 0 || pipe(out) != 0)
+		return false;
+	pid = fork();
+	if (pid == 0)
+		become_control(control, in, out);
+	(void)close(in[0]);
+	(void)close(out[1]);
+	if (pid > 0)
+		n = write(in[1], command, strlen(command));
+	(void)close(in[1]);
+	while (pid > 0 && n > 0 && len < ANSWER_BYTES - 1) {
+		n = read(out[0], ret + len, ANSWER_BYTES - 1 - len);
+		len += n > 0 ? (size_t)n : 0;
+	}
+	ret[len] = '\0';
+	(void)close(out[0]);
+	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
+	       WEXITSTATUS(status) == 0;
+}
+
+/* It tells an error of CUDA by its name, and exits with 0 all the same, for all that is documented.
+ */
+static bool refuses(const char *answer)
+{
+	return strcasestr(answer, "error") || strcasestr(answer, "fail");
+}
+
+/* A list of pids. What is none of them is passed over, as a prompt. */
+static size_t read_pids(const char *text, pid_t ret[static PIDS_MAX])
+{
+	struct slice rest = slice_of(text), word;
+	size_t n = 0;
+	uint64_t pid;
+
+	while (n < PIDS_MAX && text_word(&rest, &word))
+		if (text_u64(word, INT32_MAX, &pid) && pid > 0)
+			ret[n++] = (pid_t)pid;
+	return n;
+}
+
+/* Those of the words that are clients of this server. False: it does not answer. */
+static bool end_clients(const char *control, pid_t server, int n, char **pids)
+{
+	static char answer[ANSWER_BYTES];
+	static pid_t clients[PIDS_MAX];
+	char command[64];
+	size_t n_clients;
+	uint64_t pid;
+
+	(void)snprintf(command, sizeof(command), "get_client_list %d\n", (int)server);
+	if (!ask(control, command, answer))
+		return false;
+	n_clients = read_pids(answer, clients);
+	for (size_t i = 0; i < n_clients; i++)
+		for (int k = 0; k < n; k++) {
+			if (!text_u64(slice_of(pids[k]), INT32_MAX, &pid) ||
+				(pid_t)pid != clients[i])
+				continue;
+			(void)snprintf(command, sizeof(command), "terminate_client %d %d\n",
+				(int)server, (int)clients[i]);
+			if (!ask(control, command, answer) || refuses(answer))
+				return false;
+		}
+	return true;
+}
+
+int mps_main(int argc, char **argv)
+{
+	static char answer[ANSWER_BYTES];
+	static pid_t servers[PIDS_MAX];
+	size_t n;
+
+	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+	if (argc < 3) {
+		(void)fputs("gpugate: mps is for gpugate itself\n", stderr);
+		return 2;
+	}
+	if (!ask(argv[1], "get_server_list\n", answer))
+		return EXIT_FAILURE;
+	n = read_pids(answer, servers);
+	for (size_t i = 0; i < n; i++)
+		if (!end_clients(argv[1], servers[i], argc - 2, argv + 2))
+			return EXIT_FAILURE;
+	return EXIT_SUCCESS;
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Plays nvidia-cuda-mps-control: one command of its standard input, in the folder that it finds its daemon by. There `clients` has those of the
+server 4711, `mode` says how it answers (well, refuses, fails, hangs), and `heard` is what it was told, with whether the client lived then."""
+import os
+import sys
+import time
+
+FOLDER = os.environ["CUDA_MPS_PIPE_DIRECTORY"]
+
+
+def read(name):
+    with open(os.path.join(FOLDER, name), encoding="ascii") as f:
+        return f.read()
+
+
+def main():
+    word, *pids = sys.stdin.readline().split()
+    mode = read("mode")
+    if mode == "fails":
+        sys.exit("Cannot find MPS control daemon process")
+    if mode == "hangs":
+        time.sleep(600)
+    if word == "get_server_list":
+        print(4711)
+    elif word == "get_client_list":
+        print(read("clients"))
+    else:
+        with open(os.path.join(FOLDER, "heard"), "a", encoding="ascii") as f:
+            f.write(" ".join([word, *pids, str(os.path.exists(f"/proc/{pids[1]}"))]) + "\n")
+        if mode == "refuses":
+            print("CUDA_ERROR_UNKNOWN")
+
+
+main()
