@@ -27,7 +27,7 @@ struct kube {
 	pthread_mutex_t lock;
 	struct idle *idle; /* the most recently used first, so that the others may be closed by the
 			      other side */
-	atomic_uint restores;
+	atomic_uint restores, breaks;
 	/* What the API server's clock said when clock_ms() was at_ms; 0: nothing yet. */
 	int64_t date_ms, at_ms;
 };
@@ -75,6 +75,16 @@ unsigned kube_restored(struct kube *k)
 unsigned kube_restores(const struct kube *k)
 {
 	return atomic_load(&k->restores);
+}
+
+void kube_broken(struct kube *k)
+{
+	(void)atomic_fetch_add(&k->breaks, 1);
+}
+
+unsigned kube_breaks(const struct kube *k)
+{
+	return atomic_load(&k->breaks);
 }
 
 static struct idle *take(struct kube *k, struct err *err)

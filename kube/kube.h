@@ -71,6 +71,12 @@ bool kube_says_gone(int rc, const struct err *err);
 unsigned kube_restored(struct kube *k);
 unsigned kube_restores(const struct kube *k);
 
+/* How often an answer to a kube_watch of k has begun or ended so far: whenever it does, the API
+ * server may be another one, on an etcd that was restored from a backup, of which nothing else
+ * tells for up to 90 s. Restoring needs API servers to be stopped, so what a list has said that was
+ * begun since the last time has not been taken back, as far as can be known. For any thread. */
+unsigned kube_breaks(const struct kube *k);
+
 /* Our clock of the day, but no more than KUBE_AHEAD_MS ahead of the API server's, which its last
  * answer told: what is counted by it is never counted years ahead. Without an answer, or a Date in
  * it, it is ours. Milliseconds since 1970. */

@@ -21,5 +21,7 @@ void kube_request_release(struct kube_request *r);
 
 /* What came of an answer's head: its Date is what kube_wall_ms() goes by. */
 void kube_note_date(struct kube *k, struct slice head);
+/* An answer to a watch has begun or ended, which kube_breaks() counts. */
+void kube_broken(struct kube *k);
 
 #endif

@@ -108,6 +108,7 @@ static bool on_head(void *ctx, long status)
 {
 	struct kube_watch *w = ctx;
 
+	kube_broken(w->kube);
 	return wanted(w) && reflector_head(w->reflector, status, clock_ms());
 }
 
@@ -148,6 +149,7 @@ static void get(struct kube_watch *w, const char *path)
 	if (rc == 0) {
 		r.headers[1] = NULL;
 		rc = http_client_stream(w->client, &r.http, &to, &err);
+		kube_broken(w->kube);
 	}
 	kube_request_release(&r);
 	if (wanted(w))

@@ -38,6 +38,10 @@ uint64_t sim_self(void);
 bool sim_is_there(uint64_t number);
 /* Let the others have a chance. */
 void sim_point(void);
+/* The caller was kept from going on since then, by a lock that another had. When it did what it did
+ * just before, as far as it was not kept longer than some milliseconds: now, or before that. */
+void sim_kept(int64_t since);
+int64_t sim_went_on(void);
 void sim_sleep(int64_t us);
 /* Wait for sim_wake(what), until then. False: the time has come. */
 bool sim_wait(const void *what, int64_t until_us);

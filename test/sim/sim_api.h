@@ -55,7 +55,8 @@ extern struct store store;
 /* A request as it arrives, and its answer. Texts are malloc'ed. */
 struct request {
 	char *method, *path, *body;
-	int owner; /* who asks */
+	int owner;       /* who asks */
+	int64_t sent_at; /* or before its sender was kept from sending it */
 	long status;
 	char *answer;
 };
@@ -117,5 +118,13 @@ extern int way[REPLICAS_MAX + 1];
 
 /* Up to this version the watch of GPUServers has told this replica everything; 0: nobody knows. */
 extern uint64_t knows[REPLICAS_MAX + 1];
+
+/* When the first watch of this replica began or ended behind a restore of etcd, or it was started
+ * anew: from then on it may know of it. FOREVER: not yet; 0: there was no restore. */
+extern int64_t hears_at[REPLICAS_MAX + 1];
+void http_hears(int owner);
+/* Was this sent before its sender could know of a restore, or had he looked before and been kept
+ * from sending it? */
+bool http_unaware(const struct request *r);
 
 #endif

@@ -15,6 +15,8 @@
 #define BOOKMARK_US (60 * SECOND)
 /* Of one replica in a second. */
 #define WRITES_MAX 100
+/* From a look at what one knows to what is sent because of it, if nothing keeps one. */
+#define SEND_US (SECOND / 20)
 /* By then every replica has read the pool once. */
 #define BAD_LISTS_FROM (10 * SECOND)
 
@@ -25,6 +27,7 @@ struct http_client {
 struct weather weather;
 int way[REPLICAS_MAX + 1];
 uint64_t knows[REPLICAS_MAX + 1];
+int64_t hears_at[REPLICAS_MAX + 1];
 
 /* A request on its way. Its last user frees it. */
 struct call {
@@ -273,6 +276,7 @@ int http_client_do(struct http_client *client, const struct http_request *req,
 	c->r.path = strdup(path_of(req->url));
 	c->r.body = req->body.at ? strndup(req->body.at, req->body.len) : NULL;
 	c->r.owner = sim_owner();
+	c->r.sent_at = sim_went_on();
 	if (strcmp(req->method, "GET") != 0)
 		check_pace(c->r.owner);
 	sim_spawn(WORLD, "call", serve, c);
@@ -300,6 +304,19 @@ int http_client_do(struct http_client *client, const struct http_request *req,
 }
 
 /* ---- a stream ---- */
+
+void http_hears(int owner)
+{
+	if (hears_at[owner] == FOREVER)
+		hears_at[owner] = sim_now();
+}
+
+bool http_unaware(const struct request *r)
+{
+	int64_t heard = hears_at[r->owner];
+
+	return heard == FOREVER || (heard && r->sent_at < heard + SEND_US);
+}
 
 /* In pieces, as a network cuts it. */
 static bool hand_over(const struct http_stream *to, const char *text)
@@ -378,6 +395,7 @@ static int watch(const char *path, enum kind kind, const struct http_stream *to,
 
 	if (to->line)
 		to->line(to->ctx, slice_of(date_line()));
+	http_hears(owner);
 	if (!to->head(to->ctx, 200))
 		return 0;
 	if (version < l->compacted) {
@@ -421,12 +439,14 @@ int http_client_stream(struct http_client *client, const struct http_request *re
 		sim_sleep(travel());
 		if (way[sim_owner()] != 0 || sim_chance(weather.lost_before))
 			return err_set(err, ERR_IO, "GET %s: no connection", path);
-		return watch(path,
+		rc = watch(path,
 			strstr(path, "/pods")          ? PODS
 			: strstr(path, "/gpupolicies") ? POLICIES
 			: strstr(path, "/namespaces?") ? NAMESPACES
 						       : SERVERS,
 			to, err);
+		http_hears(sim_owner());
+		return rc;
 	}
 	one.timeout_ms = 60000;
 	one.max_bytes = 16u << 20;
@@ -435,6 +455,7 @@ int http_client_stream(struct http_client *client, const struct http_request *re
 	rc = http_client_do(client, &one, &got, err);
 	if (rc == 0 && to->line)
 		to->line(to->ctx, slice_of(date_line()));
+	http_hears(sim_owner());
 	if (rc == 0 && to->head(to->ctx, got.status))
 		(void)hand_over(to, got.body.data ? got.body.data : "");
 	buf_release(&got.body);

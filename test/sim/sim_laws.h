@@ -92,8 +92,9 @@ bool laws_vanish(struct attempt *a);
 void laws_stored(struct attempt *a);
 /* Somebody has taken a claim out of a status by hand: its pod is adopted, if it lives (R7). */
 void laws_claim_lost(const char *uid);
-/* That writer says that our gate is to go: may it? It has gone. */
-void laws_may_go(const struct object *o, const char *who);
+/* That writer says that our gate is to go: may it? unaware: he could not know of a restore of etcd.
+ * It has gone. */
+void laws_may_go(const struct object *o, const char *who, bool unaware);
 void laws_let_go(const struct object *o);
 /* It has grown on that GPU, of which so much was kept for another before (W6). */
 void laws_kept(const struct object *o, int who, int gpu, uint64_t kept, bool by_review,

@@ -35,14 +35,14 @@ static int index_of(const struct attempt *a)
 
 /* ---- our gate ---- */
 
-void laws_may_go(const struct object *o, const char *who)
+void laws_may_go(const struct object *o, const char *who, bool unaware)
 {
 	int i = number_of(o->uid);
 	struct attempt *a = i >= 0 ? &attempts[i] : NULL;
 
 	if (!a || !a->waits)
 		sim_fail("gate", "%s took a gate from %s, which has not waited", who, o->name);
-	if (!a->late && !holds_whole(i))
+	if (!a->lost && !unaware && !holds_whole(i))
 		sim_fail("gate", "%s let u%d (%s) go, which holds no whole claim", who, i, a->name);
 	if (a->gang)
 		gang_let_go(a, who);
@@ -55,6 +55,8 @@ void laws_let_go(const struct object *o)
 	a->gated = false;
 	a->passed_at = 0;
 	a->let_go_at = sim_now();
+	/* What it was told is where it has room from now on, or has not. */
+	note_room();
 }
 
 /* ---- order ---- */

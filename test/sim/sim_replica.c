@@ -145,6 +145,7 @@ void replica_start(int owner)
 
 	sim_trace(11, "r%d starts", owner);
 	knows[owner] = 0;
+	http_hears(owner);
 	*r = (struct replica){.runs = true, .epoch = r->epoch + 1};
 	sim_spawn(owner, "main", replica_main, r);
 }

@@ -305,7 +305,7 @@ static void patch_pod(struct request *r, struct object *o, const cJSON *ops)
 		cJSON_Delete(o->doc);
 		o->doc = now;
 		if (held && !pod_is_held(now)) {
-			laws_may_go(o, who_writes(r));
+			laws_may_go(o, who_writes(r), http_unaware(r));
 			laws_let_go(o);
 		}
 		store_changed(o, who_writes(r));
@@ -315,7 +315,7 @@ static void patch_pod(struct request *r, struct object *o, const cJSON *ops)
 
 static void leave_slip(struct request *r, struct object *o, cJSON *slip)
 {
-	if (slip_left(o, slip, who_writes(r)))
+	if (slip_left(o, slip, who_writes(r), http_unaware(r)))
 		answer_object(r, 200, o);
 	else
 		answer_status(r, 422, "Invalid", "the pod waits for no such slip");

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "webhook/core/pod/late.h"
+
 /* A create lives at most so long in an API server. */
 #define CREATE_US (34 * SECOND)
 /* Every replica has read the pool by then. */
@@ -85,16 +87,35 @@ bool laws_could_ever(const struct attempt *a)
 	return n >= a->shape->amount;
 }
 
+/* Is that server in "gpu-00/gpu-0,gpu-01/gpu-1"? All are where the pod was told no place. */
+static bool may_use(const char *place, const char *server)
+{
+	size_t n = strlen(server);
+	const char *at = place;
+
+	while (at && (strncmp(at, server, n) != 0 || at[n] != '/')) {
+		at = strchr(at, ',');
+		at = at ? at + 1 : NULL;
+	}
+	return at || !place;
+}
+
 /* Would it, without what it holds, have room on GPUs of whatever kind? It runs already: what is
- * closed or unfit serves as well (R7). */
+ * closed or unfit serves as well, but only where it was told to be (R7). */
 static bool has_place(const struct attempt *a)
 {
+	const struct object *pod = a->waits ? pod_of(a) : NULL;
+	const char *place = pod ? cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(
+					  store_at(pod->doc, "metadata", "annotations"), ANN_PLACE))
+				: NULL;
 	unsigned n = 0;
 
 	for (struct object *o = store_first(SERVERS); o; o = store_next(o)) {
 		const struct view *v = view_of(o);
 		const struct seen_claim *own = claim_of(v, (int)(a - attempts));
 
+		if (!may_use(place, o->name))
+			continue;
 		for (int i = 0; !o->deleting && i < v->n_gpus; i++) {
 			uint64_t bytes = v->gpus[i].bytes, sum = sum_of(v, i);
 

@@ -20,6 +20,8 @@
 #define STEPS_MAX 30000000u
 /* What one step takes at most, of virtual time. */
 #define STEP_US 20
+/* What takes longer was kept from going on. */
+#define PROMPT_US 10000
 #define WALL_START (INT64_C(1800000000) * SECOND)
 
 enum state { FREE, READY, WAITS };
@@ -36,6 +38,7 @@ struct task {
 	int64_t until;
 	bool timed_out;
 	uint64_t chain;
+	int64_t kept_from, kept_until; /* sim_kept() */
 	void (*fn)(void *);
 	void *arg;
 	char name[16];
@@ -328,6 +331,7 @@ uint64_t sim_spawn(int owner, const char *name, void (*fn)(void *), void *arg)
 	t->fn = fn;
 	t->arg = arg;
 	t->timed_out = false;
+	t->kept_from = t->kept_until = 0;
 	t->error = 0;
 	(void)snprintf(t->name, sizeof(t->name), "%s", name);
 	make_ready(t);
@@ -370,10 +374,8 @@ static void count_step(void)
 		p->trap(s.self->owner);
 }
 
-void sim_point(void)
+static void point(void)
 {
-	if (!s.running)
-		return;
 	count_step();
 	if (sim_small) {
 		unsigned i = s.n_ready ? small_choose(SWITCH, (unsigned)s.n_ready + 1) : 0;
@@ -393,6 +395,32 @@ void sim_point(void)
 	}
 	make_ready(s.self);
 	give_way();
+}
+
+void sim_point(void)
+{
+	int64_t since = s.now;
+
+	if (!s.running)
+		return;
+	point();
+	sim_kept(since);
+}
+
+void sim_kept(int64_t since)
+{
+	struct task *t = s.self;
+
+	if (s.now - since < PROMPT_US)
+		return;
+	if (since - t->kept_until >= PROMPT_US)
+		t->kept_from = since;
+	t->kept_until = s.now;
+}
+
+int64_t sim_went_on(void)
+{
+	return s.now - s.self->kept_until < PROMPT_US ? s.self->kept_from : s.now;
 }
 
 bool sim_wait(const void *what, int64_t until_us)

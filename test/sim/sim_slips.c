@@ -46,14 +46,14 @@ const struct carrier carrier_slips = {.waits = late_is_held, .carry = carry};
 
 /* ---- the cluster's side ---- */
 
-bool slip_left(struct object *o, cJSON *slip, const char *who)
+bool slip_left(struct object *o, cJSON *slip, const char *who, bool unaware)
 {
 	const char *uid = cJSON_GetStringValue(store_at(slip, "uid", NULL));
 	cJSON *status = store_at(o->doc, "status", NULL), *place = store_at(slip, "place", NULL);
 
 	if (!uid || strcmp(uid, o->uid) != 0 || !status || !pod_is_held(o->doc))
 		return false;
-	laws_may_go(o, who);
+	laws_may_go(o, who, unaware);
 	/* Left once more. */
 	if (cJSON_Compare(store_at(status, "slip", NULL), place, true))
 		return true;

@@ -261,6 +261,8 @@ bool store_restore(void)
 	backup.objects = NULL;
 	store.version = backup.bumped ? store.version + BUMP : backup.version;
 	store.epoch++;
+	for (int i = 1; i <= REPLICAS_MAX; i++)
+		hears_at[i] = FOREVER;
 	for (int k = 0; k < KINDS; k++)
 		store.log[k].n = 0;
 	store_compact();

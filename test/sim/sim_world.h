@@ -106,7 +106,7 @@ extern const struct carrier carrier_slips;
 /* A task that reads slips. */
 void slips(void *arg);
 /* The leader leaves this one with a pod. False: it is of another, or the pod has been let go. */
-bool slip_left(struct object *o, cJSON *slip, const char *who);
+bool slip_left(struct object *o, cJSON *slip, const char *who, bool unaware);
 
 /* ---- sim_gangs.c ---- */
 

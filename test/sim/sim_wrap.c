@@ -116,10 +116,13 @@ int __wrap_pthread_mutex_destroy(pthread_mutex_t *m)
 
 static void lock_now(struct lock *l)
 {
+	int64_t since = sim_now();
+
 	while (l->held) {
 		l->waiting++;
 		(void)sim_wait(l, FOREVER);
 		l->waiting--;
+		sim_kept(since);
 	}
 	l->held = 1;
 	sim_chain(l->chain);

@@ -651,6 +651,26 @@ void status_put(struct claims_api *c, const char *server, const char *status)
 	free(quotes);
 }
 
+bool status_restored(struct claims_api *c, const char *server, const char *status)
+{
+	size_t lists;
+
+	api_lock(c->pool->api);
+	for (size_t i = 0; i < POOL_API_MAX; i++) {
+		struct pool_api_server *s = &c->pool->server[i];
+
+		if (!s->there || strcmp(s->name, server) != 0)
+			continue;
+		free(s->status);
+		s->status = fixture_quotes(status);
+		s->version = ++c->pool->version;
+	}
+	api_unlock(c->pool->api);
+	lists = api_seen_of(c->pool->api, "GET", SERVERS_PATH "?limit=*");
+	(void)api_cut(c->api, ALL_PODS "*");
+	return api_wait(c->pool->api, "GET", SERVERS_PATH "?limit=*", lists + 1);
+}
+
 bool status_has(struct claims_api *c, const char *server, const char *text, int ms)
 {
 	return pool_api_shows(c->pool, server, text, ms);

@@ -153,6 +153,10 @@ size_t pod_events(struct claims_api *c, const char *text);
 
 /* Replace a server's status as another replica would. */
 void status_put(struct claims_api *c, const char *server, const char *status);
+/* It was that all the time, of which no watch tells: etcd is restored, and the API server begun
+ * anew, so that watches end. Behind it a list of the servers is waited for, but not for ever:
+ * false. */
+bool status_restored(struct claims_api *c, const char *server, const char *status);
 /* Does the server hold (or not hold) the text within ms? "not" waits until it is gone. */
 bool status_has(struct claims_api *c, const char *server, const char *text, int ms);
 bool status_has_not(struct claims_api *c, const char *server, const char *text, int ms);

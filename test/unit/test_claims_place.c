@@ -150,6 +150,22 @@ TEST(w9_a_place_that_is_not_taken)
 	assert_true(pod_is_let_go(api, "u1", SOON));
 }
 
+/* The patch could not be written; etcd is restored to where nothing was claimed, which the watch of
+ * the servers does not tell. Nobody is let go by what has gone (R16). */
+TEST(r16_a_claim_that_a_restore_has_taken)
+{
+	places_fare(api, PLACE_NOT_WRITTEN);
+	put("a", HELD("bound"));
+	pod_put_gated(api, "w", "u1", PLAN_LATE);
+	claims_api_run(api);
+	assert_true(api_wait(api->api, "PATCH", POD_OF("w"), 1));
+	assert_true(status_restored(api, "a", STATUS("")));
+	places_fare(api, PLACE_WRITTEN);
+	assert_false(pod_is_let_go(api, "u1", 1500));
+	status_put(api, "a", HELD("bound"));
+	assert_true(pod_is_let_go(api, "u1", SOON));
+}
+
 /* A successor of the same name is another pod: the claim is not its own. */
 TEST(w3_a_successor_of_the_same_name)
 {
@@ -173,4 +189,4 @@ TEST(w3_a_plan_without_a_late_place)
 TESTS_BETWEEN(set_up, tear_down, w3_a_claim_that_stands, w3_a_claim_that_comes_later,
 	w3_a_leader_dies_before_the_patch, w3_a_leader_dies_behind_the_patch, w3_half_a_claim,
 	w0_a_claim_that_is_lost, w9_a_place_that_is_not_taken, w3_a_successor_of_the_same_name,
-	w3_a_plan_without_a_late_place)
+	r16_a_claim_that_a_restore_has_taken, w3_a_plan_without_a_late_place)

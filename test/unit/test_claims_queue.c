@@ -222,6 +222,24 @@ TEST(w3_a_leader_dies_behind_the_claim)
 	assert_true(status_keeps(api, "a", "'u1'", 1500));
 }
 
+/* The same, and etcd is restored to where nothing was claimed, which the watch of the servers does
+ * not tell: it has its turn once more (R16). */
+TEST(r16_a_claim_that_a_restore_has_taken)
+{
+	places_fare(api, PLACE_NOT_WRITTEN);
+	put("a", STATUS(""));
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "50"), 30);
+	claims_api_run(api);
+	assert_true(api_wait(api->api, "PATCH", POD_OF("w"), 1));
+	assert_true(status_has(api, "a", "'u1'", SOON));
+	assert_true(status_restored(api, "a", STATUS("")));
+	assert_true(status_has(api, "a", "'state':'bound'", SOON));
+	places_fare(api, PLACE_WRITTEN);
+	assert_true(pod_is_let_go(api, "u1", SOON));
+	assert_int_equal(pod_events(api, "ClaimLost"), 0);
+	assert_int_equal(metric_value(api->pool->metrics, M_ADOPTIONS, 0, 0), 0);
+}
+
 /* Of a claim over two servers the first part stands, open: it goes, and a whole one is written. */
 TEST(w3_a_leader_dies_in_the_claim)
 {
@@ -502,8 +520,9 @@ TESTS_BETWEEN(set_up, tear_down, w3_who_finds_room_starts_at_once,
 	w3_who_is_not_as_the_watch_shows_him, w2_who_finds_none_waits, w5_in_order_of_age,
 	w5_whose_namespace_holds_less, w7_another_gate, w7_since_kueue_let_it_go,
 	w7_who_starts_is_not_marked, w3_a_leader_dies_behind_the_claim,
-	w3_a_leader_dies_in_the_claim, w5_who_is_being_deleted, w3_two_claims,
-	w3_two_claims_and_a_place, w3_a_server_that_takes_nothing, w6_what_frees_up_is_kept,
+	r16_a_claim_that_a_restore_has_taken, w3_a_leader_dies_in_the_claim,
+	w5_who_is_being_deleted, w3_two_claims, w3_two_claims_and_a_place,
+	w3_a_server_that_takes_nothing, w6_what_frees_up_is_kept,
 	w6_a_review_takes_what_lies_beside, w6_who_has_gone_keeps_nothing,
 	w3_who_is_behind_its_gate_again_is_not_adopted, w9_a_pod_says_why,
 	w9_an_api_server_that_is_away_for_a_moment, w9_who_never_waited_is_told_nothing,

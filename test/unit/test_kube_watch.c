@@ -395,6 +395,30 @@ TEST(test_restored)
 	assert_int_equal(logged(&fix, "versions have gone back, as after a restore"), 3);
 }
 
+static bool has_broken(unsigned n)
+{
+	for (int i = 0; i < 500 && kube_breaks(fix.k) < n; i++)
+		api_nap(10);
+	return kube_breaks(fix.k) >= n;
+}
+
+/* Each answer counts when it begins and when it ends, a list as well as a stream, also one that
+ * goes on where the last one ended. */
+TEST(test_breaks)
+{
+	api_expect(fix.api, "GET", LIST, 200, PAGE("10", ""));
+	expect_stream(&fix, "");
+	assert_int_equal(kube_breaks(fix.k), 0);
+	watch_start(&fix, "/p");
+	assert_true(has_broken(3));
+	api_nap(50);
+	assert_int_equal(kube_breaks(fix.k), 3);
+	expect_stream(&fix, "");
+	api_cut(fix.api, WATCH);
+	assert_true(has_broken(5));
+	told(&fix, "L =10 up down up ");
+}
+
 /* A stream that ends at once, again and again, is not asked for in a hot loop. */
 static int ends_at_once(void *ctx, const struct api_request *req, struct api_reply *reply)
 {
@@ -418,4 +442,5 @@ TEST(test_no_hot_loop)
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_follow, test_bookmark, test_too_old, test_garbage,
-	test_back_off, test_quiet, test_long_line, test_stop, test_restored, test_no_hot_loop)
+	test_back_off, test_quiet, test_long_line, test_stop, test_restored, test_breaks,
+	test_no_hot_loop)

@@ -297,13 +297,8 @@ static bool adopt_one(struct claims *c, struct holder *h)
 /* Those who are still without a claim on a list that was made after they were seen. */
 static void adopt_due(struct claims *c, struct candidates *list)
 {
-	struct err err = {0};
-
-	if (servers_refresh(c->cfg->servers, clock_ms() + CLAIMS_CALL_MS, &err) < 0 ||
-		!claims_look(c)) {
-		claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
+	if (!claims_look_anew(c))
 		return;
-	}
 	list->open_ms = INT64_MAX;
 	for (size_t i = 0; i < list->n; i++) {
 		struct candidate *one = &list->list[i];

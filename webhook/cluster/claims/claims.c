@@ -304,6 +304,19 @@ bool claims_look(struct claims *c)
 	return true;
 }
 
+bool claims_look_anew(struct claims *c)
+{
+	unsigned breaks = kube_breaks(c->cfg->kube);
+	bool good = servers_refresh(c->cfg->servers, clock_ms() + CLAIMS_CALL_MS, NULL) == 0 &&
+		    claims_look(c);
+
+	if (good)
+		c->breaks = breaks;
+	else
+		claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
+	return good;
+}
+
 /* ---- rounds ---- */
 
 static int64_t tick(void *ctx, struct duty *d)

@@ -137,6 +137,8 @@ struct claims {
 	struct pods *pods;
 	struct holder **bucket;
 	size_t n_buckets, n_holders;
+	unsigned breaks;   /* kube_breaks() before the last list of the GPUServers that was waited
+			      for: with the same now, what it showed stands */
 	size_t n_unplaced; /* of them, whom no node takes, in this round */
 	uint32_t round;
 	size_t ask_from;  /* the bucket with which a round's questions begin: behind the last that
@@ -174,6 +176,9 @@ const char *holder_why(const struct holder *h);
 bool holder_complete(const struct holder *h);
 /* Read the picture anew, into c->now and the holders. False: out of memory. */
 bool claims_look(struct claims *c);
+/* The same on a list of the GPUServers that is begun after this call. False also where none came in
+ * time: a round comes soon. */
+bool claims_look_anew(struct claims *c);
 
 /* Call fn(ctx, i) for each i below n, sixteen at a time. */
 void run_side_by_side(size_t n, void (*fn)(void *ctx, size_t i), void *ctx);

@@ -62,6 +62,13 @@ static bool see_waiting(void *ctx, const struct pod_shown *pod)
 
 /* ---- the claim ---- */
 
+/* After a restore of etcd a claim may be gone that the picture still shows, and its pod stand
+ * behind its gate again, while others are given what it had (R16). Who is let go runs. */
+static bool is_doubtful(const struct claims *c)
+{
+	return kube_breaks(c->cfg->kube) != c->breaks;
+}
+
 /* What a claim holds, as the picture shows it now: its servers with all their GPUs. */
 struct held {
 	struct slice uid;
@@ -154,7 +161,7 @@ static void note_placed(struct claims *c, const struct holder *h, const struct g
 		log_slice("place", place->all));
 }
 
-/* What it is told: of its claim, as it stands now. */
+/* What it is told: of its claim, as it stands now. The last before it is let go. */
 static int read_place(struct claims *c, const struct holder *h, const struct plan *plan,
 	struct arena *a, struct gpu_place *ret, struct err *err)
 {
@@ -162,6 +169,9 @@ static int read_place(struct claims *c, const struct holder *h, const struct pla
 
 	if (read_held(c, &held, err) < 0)
 		return err->code;
+	/* Since it was looked at: the next round looks anew. */
+	if (is_doubtful(c))
+		return err_set(err, ERR_CONFLICT, "its claim may not stand any more");
 	/* A client that chooses for itself is told no place. */
 	return plan->late.values ? gpu_place_of(plan, &held.inv, held.bytes, a, ret, err) : 0;
 }
@@ -256,17 +266,17 @@ static void place_one(void *ctx, size_t i)
 void claims_place(struct claims *c)
 {
 	struct waiting w = {.c = c};
-	struct err err = {0};
 
 	if (!pods_synced(c->pods) || (c->now.gangs && !gang_settle(c)))
 		return;
 	pods_each(c->pods, see_waiting, &w);
-	/* Nobody is told by an old list that nothing is held. */
-	if (w.n_lost > 0 &&
-		(servers_refresh(c->cfg->servers, clock_ms() + CLAIMS_CALL_MS, &err) < 0 ||
-			!claims_look(c))) {
-		claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
-		return;
+	/* Nobody is told by an old list that nothing is held, nor let go by one that something is.
+	 */
+	if (w.n_lost > 0 || (w.n > 0 && is_doubtful(c))) {
+		if (!claims_look_anew(c))
+			return;
+		w = (struct waiting){.c = c};
+		pods_each(c->pods, see_waiting, &w);
 	}
 	run_side_by_side(w.n, place_one, &w);
 	for (size_t i = 0; i < w.n; i++)

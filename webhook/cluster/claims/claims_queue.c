@@ -132,11 +132,8 @@ static bool mend_halves(struct queueing *q)
 	struct claims *c = q->c;
 	struct err err = {0};
 
-	if (servers_refresh(c->cfg->servers, clock_ms() + CLAIMS_CALL_MS, &err) < 0 ||
-		!claims_look(c)) {
-		claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
+	if (!claims_look_anew(c))
 		return false;
-	}
 	for (size_t i = 0; i < q->n && !duty_stopping(c->self); i++) {
 		struct holder *h = q->who[i];
 
