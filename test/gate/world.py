@@ -149,7 +149,7 @@ class Api:
 
     def gated(self):
         with self.lock:
-            self.gate = {"gate": {"profile": "stand-in", "url": "https://127.0.0.1:9447"}}
+            self.gate = {"gate": {"profile": "stand-in", "url": "https://127.0.0.1:9447", "tokenSecret": "t"}}
             self.tell()
 
     def claim(self, uid=None, gpus=((GPUS[0], 8 * GIB),), **more):

@@ -133,7 +133,7 @@ TEST(test_others)
 #define SECRETS                                                                                    \
 	",'probe':{'url':'https://host.lab:9443','caSecret':'two','tokenSecret':'one',"            \
 	"'clientSecret':'two'}"
-#define GATED ",'gate':{'profile':'lupine','url':'https://host.lab:9447'}"
+#define GATED ",'gate':{'profile':'lupine','url':'https://host.lab:9447','tokenSecret':'t'}"
 #define GUARD(status, why, more)                                                                   \
 	",'conditions':[{'type':'Fresh','status':'True','reason':'ListedByHand','message':''},"    \
 	"{'type':'Ready','status':'True','reason':'TakesClaims','message':''},"                    \

@@ -2,6 +2,7 @@
 /* test: gates of GPU servers asked by the leader, and what becomes of what they tell. */
 #include "test/unit/pool_api.h"
 #include "test/unit/test.h"
+#include "test/unit/tls_end.h"
 #include "webhook/cluster/reconcile/probe_poll.h"
 #include "webhook/core/server/gate_page.h"
 
@@ -24,34 +25,20 @@
 	"'state':'bound','servers':['a'],'gpus':[{'id':'gpu-1','bytes':8000000000}]}]}"
 
 static struct pool_api *pool;
-static struct api *gate;
+static struct tls_end gate;
 static struct probe_poll_config cfg;
-static const char *answer; /* under the gate's lock; NULL: 503 */
-
-static int play(void *ctx, const struct api_request *req, struct api_reply *reply)
-{
-	(void)ctx;
-	if (strcmp(req->path, GATE_PAGE_PATH) != 0)
-		return 1;
-	if (answer)
-		api_text(reply, 200, "%s", answer);
-	else
-		api_text(reply, 503, "no");
-	return 0;
-}
 
 static void say(const char *text)
 {
-	api_lock(gate);
-	answer = text;
-	api_unlock(gate);
+	tls_end_say(&gate, text);
 }
 
 FIXTURE(set_up)
 {
-	answer = GOOD;
-	gate = api_start(play, NULL);
+	tls_end_start(&gate, GOOD);
 	pool = pool_api_new();
+	pool->ca_pem = strdup(gate.ca.cert.data);
+	pool->token = strdup("s3cret");
 	cfg = (struct probe_poll_config){.kube = pool->kube,
 		.servers = pool->servers,
 		.log = &pool->log,
@@ -65,7 +52,7 @@ FIXTURE(set_up)
 FIXTURE(tear_down)
 {
 	pool_api_free(pool);
-	api_stop(gate);
+	tls_end_stop(&gate);
 	return 0;
 }
 
@@ -76,8 +63,8 @@ static const char *spec_of(const char *more, const char *gate_more)
 
 	(void)snprintf(spec, sizeof(spec),
 		"{'address':'a:9446'%s,'gpus':[{'model':'H100','memory':'16G','count':2}],'gate':{"
-		"'profile':'lupine','url':'%s'%s}}",
-		more, api_url(gate), gate_more);
+		"'profile':'lupine','url':'%s','caSecret':'probe','tokenSecret':'probe'%s}}",
+		more, gate.url, gate_more);
 	return spec;
 }
 
@@ -107,7 +94,11 @@ static size_t events(const char *text)
 
 static void asked_again(void)
 {
-	assert_true(api_wait(gate, "GET", GATE_PAGE_PATH, api_seen_count(gate) + 3));
+	unsigned before = atomic_load(&gate.answered);
+
+	for (int i = 0; i < 500 && atomic_load(&gate.answered) < before + 3; i++)
+		api_nap(20);
+	assert_true(atomic_load(&gate.answered) >= before + 3);
 }
 
 static int64_t found(enum metric_finding what)
@@ -128,6 +119,8 @@ TEST(a_gate_that_answers_guards)
 
 	begin("");
 	expect("'type':'Guarded','status':'True'");
+	assert_non_null(strstr(gate.head, "GET " GATE_PAGE_PATH " HTTP/1.1\r\n"));
+	assert_non_null(strstr(gate.head, "\r\nAuthorization: Bearer s3cret\r\n"));
 	puts = pool->puts;
 	asked_again();
 	assert_int_equal(pool->puts, puts);

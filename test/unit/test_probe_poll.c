@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the probes of GPU servers asked, and what becomes of their answers; over TLS with a CA out
  * of a Secret, too. */
-#include <stdatomic.h>
-
-#include <arpa/inet.h>
-#include <gnutls/gnutls.h>
-#include <netinet/in.h>
-#include <pthread.h>
-#include <sys/socket.h>
-
 #include "base/clock.h"
-#include "certs/x509.h"
 #include "test/unit/pool_api.h"
 #include "test/unit/test.h"
+#include "test/unit/tls_end.h"
 #include "webhook/cluster/duty/duty.h"
 #include "webhook/cluster/reconcile/probe_poll.h"
 
@@ -317,117 +309,11 @@ TEST(a_secret_of_another_type)
 
 /* ---- TLS ---- */
 
-/* A probe behind TLS: answers each connection once, and keeps the first request's head. */
-struct tls_probe {
-	struct x509_pair ca, pair;
-	gnutls_certificate_credentials_t cred;
-	int listener;
-	pthread_t thread;
-	char url[64];
-	char head[4096];   /* once answered > 0 */
-	char client[8192]; /* the certificate that the client showed, PEM; before answered > 0 */
-	atomic_uint answered;
-};
-
-static void keep_client(struct tls_probe *p, gnutls_session_t s)
-{
-	unsigned n = 0;
-	const gnutls_datum_t *chain = gnutls_certificate_get_peers(s, &n);
-	size_t size = sizeof(p->client);
-
-	if (n > 0)
-		assert_int_equal(
-			gnutls_pem_base64_encode("CERTIFICATE", &chain[0], p->client, &size), 0);
-}
-
-static void answer_one(struct tls_probe *p, gnutls_session_t s)
-{
-	static const char reply[] = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: "
-				    "application/json\r\n\r\n" GOOD;
-	char head[4096];
-	size_t len = 0;
-	ssize_t n;
-
-	if (gnutls_handshake(s) != GNUTLS_E_SUCCESS)
-		return;
-	if (atomic_load(&p->answered) == 0)
-		keep_client(p, s);
-	do {
-		n = gnutls_record_recv(s, head + len, sizeof(head) - 1 - len);
-		len += n > 0 ? (size_t)n : 0;
-		head[len] = '\0';
-	} while (n > 0 && !strstr(head, "\r\n\r\n"));
-	if (n <= 0)
-		return;
-	if (atomic_load(&p->answered) == 0)
-		memcpy(p->head, head, sizeof(head));
-	(void)gnutls_record_send(s, reply, sizeof(reply) - 1);
-	(void)gnutls_bye(s, GNUTLS_SHUT_WR);
-	atomic_fetch_add(&p->answered, 1);
-}
-
-static void *serve_tls(void *arg)
-{
-	struct tls_probe *p = arg;
-	int fd;
-
-	while ((fd = accept(p->listener, NULL, NULL)) >= 0) {
-		gnutls_session_t s;
-
-		assert_int_equal(gnutls_init(&s, GNUTLS_SERVER), 0);
-		assert_int_equal(gnutls_set_default_priority(s), 0);
-		assert_int_equal(gnutls_credentials_set(s, GNUTLS_CRD_CERTIFICATE, p->cred), 0);
-		gnutls_transport_set_int(s, fd);
-		gnutls_certificate_server_set_request(s, GNUTLS_CERT_REQUEST);
-		answer_one(p, s);
-		gnutls_deinit(s);
-		close(fd);
-	}
-	return NULL;
-}
-
-static void tls_probe_start(struct tls_probe *p)
-{
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t size = sizeof(a);
-	struct certs_names names = {0};
-	int64_t now = clock_wall_ms() / 1000;
-	gnutls_datum_t cert, key;
-
-	*p = (struct tls_probe){0};
-	x509_pair_init(&p->ca);
-	x509_pair_init(&p->pair);
-	assert_int_equal(certs_names_ip(&names, SLICE("127.0.0.1"), NULL), 0);
-	assert_int_equal(x509_make_ca(&names, now, 3600, &p->ca, NULL), 0);
-	assert_int_equal(x509_make_serving(&p->ca, &names, now, 3600, &p->pair, NULL), 0);
-	cert = (gnutls_datum_t){(unsigned char *)p->pair.cert.data, (unsigned)p->pair.cert.len};
-	key = (gnutls_datum_t){(unsigned char *)p->pair.key.data, (unsigned)p->pair.key.len};
-	assert_int_equal(gnutls_certificate_allocate_credentials(&p->cred), 0);
-	assert_int_equal(
-		gnutls_certificate_set_x509_key_mem(p->cred, &cert, &key, GNUTLS_X509_FMT_PEM), 0);
-	p->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(p->listener, (struct sockaddr *)&a, sizeof(a)), 0);
-	assert_int_equal(listen(p->listener, 64), 0);
-	assert_int_equal(getsockname(p->listener, (struct sockaddr *)&a, &size), 0);
-	snprintf(p->url, sizeof(p->url), "https://127.0.0.1:%u", (unsigned)ntohs(a.sin_port));
-	assert_int_equal(pthread_create(&p->thread, NULL, serve_tls, p), 0);
-}
-
-static void tls_probe_stop(struct tls_probe *p)
-{
-	(void)shutdown(p->listener, SHUT_RDWR);
-	assert_int_equal(pthread_join(p->thread, NULL), 0);
-	close(p->listener);
-	gnutls_certificate_free_credentials(p->cred);
-	x509_pair_release(&p->ca);
-	x509_pair_release(&p->pair);
-}
-
 TEST(sends_the_token)
 {
-	struct tls_probe p;
+	struct tls_end p;
 
-	tls_probe_start(&p);
+	tls_end_start(&p, GOOD);
 	pool->token = strdup("s3cret\n");
 	pool->ca_pem = strdup(p.ca.cert.data);
 	pool->secret_type = "kubernetes.io/tls";
@@ -440,16 +326,16 @@ TEST(sends_the_token)
 		api_nap(20);
 	assert_true(atomic_load(&p.answered) >= 6);
 	assert_int_equal(api_seen_of(pool->api, "GET", POOL_API_SECRETS "probe"), 2);
-	tls_probe_stop(&p);
+	tls_end_stop(&p);
 }
 
 TEST(shows_its_certificate)
 {
 	struct x509_pair own;
 	struct certs_names names = {0};
-	struct tls_probe p;
+	struct tls_end p;
 
-	tls_probe_start(&p);
+	tls_end_start(&p, GOOD);
 	x509_pair_init(&own);
 	assert_int_equal(certs_names_ip(&names, SLICE("127.0.0.1"), NULL), 0);
 	assert_int_equal(
@@ -466,17 +352,17 @@ TEST(shows_its_certificate)
 	api_unlock(pool->api);
 	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 9000));
 	assert_true(own.cert.len > 0 && strncmp(p.client, own.cert.data, 100) == 0);
-	tls_probe_stop(&p);
+	tls_end_stop(&p);
 	x509_pair_release(&own);
 }
 
 TEST(trusts_its_own_ca_alone)
 {
 	struct x509_pair other;
-	struct tls_probe p;
+	struct tls_end p;
 	struct certs_names names = {0};
 
-	tls_probe_start(&p);
+	tls_end_start(&p, GOOD);
 	x509_pair_init(&other);
 	assert_int_equal(certs_names_ip(&names, SLICE("127.0.0.1"), NULL), 0);
 	assert_int_equal(x509_make_ca(&names, clock_wall_ms() / 1000, 3600, &other, NULL), 0);
@@ -491,7 +377,7 @@ TEST(trusts_its_own_ca_alone)
 	api_unlock(pool->api);
 	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 9000));
 
-	tls_probe_stop(&p);
+	tls_end_stop(&p);
 	x509_pair_release(&other);
 }
 

@@ -22,7 +22,7 @@
 								  "ProbeAnswered'}]}"
 #define META "'generation':3,'finalizers':['poolgate.io/claims']"
 #define PROBED(more) "{'address':'a:1','probe':{'url':'http://a'}" more "}"
-#define GATE ",'gate':{'profile':'lupine','url':'http://g'}"
+#define GATE ",'gate':{'profile':'lupine','url':'https://g','tokenSecret':'t'}"
 
 static struct server_fixture fix;
 static struct gate_page page;

@@ -359,9 +359,19 @@ TEST(test_refused_spec)
 		{"'a':1", "{'address':'a:1'," GPU ",'gate':{'profile':'a'}}", "/spec/gate/url"},
 		{"'a':1", "{'address':'a:1'," GPU ",'gate':{'profile':'a','url':'a'}}",
 			"/spec/gate/url"},
+		{"'a':1", "{'address':'a:1'," GPU ",'gate':{'profile':'a','url':'https://a'}}",
+			"/spec/gate/tokenSecret"},
 		{"'a':1",
 			"{'address':'a:1'," GPU
-			",'gate':{'profile':'a','url':'https://a','strangers':'no'}}",
+			",'gate':{'profile':'a','url':'http://a','tokenSecret':'t'}}",
+			"/spec/gate/url"},
+		{"'a':1",
+			"{'address':'a:1'," GPU
+			",'gate':{'profile':'a','url':'https://','tokenSecret':'t'}}",
+			"/spec/gate/url"},
+		{"'a':1",
+			"{'address':'a:1'," GPU ",'gate':{'profile':'a','url':'https://a',"
+			"'tokenSecret':'t','strangers':'no'}}",
 			"/spec/gate/strangers"},
 	};
 	struct server_fixture f;

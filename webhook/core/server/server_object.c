@@ -35,9 +35,24 @@ static bool is_address(const char *s)
 	return is_word(s) && strchr(s, ':');
 }
 
-static bool is_url(const char *s)
+bool server_object_url(const char *s, bool tls)
 {
-	return is_word(s) && (strncmp(s, "https://", 8) == 0 || strncmp(s, "http://", 7) == 0);
+	const char *host = strncmp(s, "https://", 8) == 0          ? s + 8
+			   : !tls && strncmp(s, "http://", 7) == 0 ? s + 7
+								   : NULL;
+
+	return host && *host && !strchr("/?#:@", *host) && is_word(s);
+}
+
+static bool is_probe_url(const char *s)
+{
+	return server_object_url(s, false);
+}
+
+/* A token goes with each question. */
+static bool is_gate_url(const char *s)
+{
+	return server_object_url(s, true);
 }
 
 static bool is_model(const char *s)
@@ -381,7 +396,7 @@ JSON_RECORD(gpu_declared_record, gpu_declared, declared_fields, 0);
 #define SECRET(member, key)                                                                        \
 	REC_STR(server_object, member, key, REC_OR_NULL, .good = is_name, .expected = NAME_FORM)
 static const struct json_field probe_fields[] = {
-	REC_STR(server_object, probe_url, "url", REC_NEEDED | REC_OR_NULL, .good = is_url,
+	REC_STR(server_object, probe_url, "url", REC_NEEDED | REC_OR_NULL, .good = is_probe_url,
 		.expected = "the probe's URL, such as https://10.117.32.177:9443"),
 	SECRET(probe_ca_secret, "caSecret"),
 	SECRET(probe_token_secret, "tokenSecret"),
@@ -403,10 +418,11 @@ static const struct json_own gate_strangers = {read_strangers, NULL};
 static const struct json_field gate_fields[] = {
 	REC_STR(server_object, gate_profile, "profile", REC_NEEDED | REC_OR_NULL, .good = is_name,
 		.expected = "the name of the gate's ServerProfile, such as lupine"),
-	REC_STR(server_object, gate_url, "url", REC_NEEDED | REC_OR_NULL, .good = is_url,
-		.expected = "the gate's URL, such as https://gpu-01.lab:9447"),
+	REC_STR(server_object, gate_url, "url", REC_NEEDED | REC_OR_NULL, .good = is_gate_url,
+		.expected = "the gate's https URL, such as https://gpu-01.lab:9447"),
 	SECRET(gate_ca_secret, "caSecret"),
-	SECRET(gate_token_secret, "tokenSecret"),
+	REC_STR(server_object, gate_token_secret, "tokenSecret", REC_NEEDED | REC_OR_NULL,
+		.good = is_name, .expected = NAME_FORM),
 	REC_OWN(gate_strangers, "strangers"),
 };
 JSON_RECORD(gate_record, server_object, gate_fields, 0);

@@ -190,6 +190,10 @@ struct server_object {
 	struct server_status status;
 };
 
+/* May a probe, or with tls (https alone, since a token goes along) a gate, be asked at this URL? As
+ * the CRD has it. */
+bool server_object_url(const char *s, bool tls);
+
 /* Read an object. Everything is copied into the arena. A status that is missing is empty; parts of
  * it that do not have the type they should (somebody edited it), and a GPU id that is there twice,
  * are ERR_INVALID with the path: such a server takes no claims, and nobody writes over what it

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "base/yaml/yaml_config.h"
+#include "webhook/core/server/server_object.h"
 
 #define LIST_KIND GPU_SERVERS_KIND "List"
 /* Less than a megabyte is a number whose unit was forgotten; more than a pebibyte is a slip, too.
@@ -13,7 +14,6 @@
 #define MEMORY_MIN 1000000
 #define MEMORY_MAX ((int64_t)1 << 50)
 #define MODEL_MAX 128
-#define URL_MAX 2048
 
 static int no_memory(struct err *err)
 {
@@ -89,22 +89,6 @@ static bool is_address(const char *s)
 
 	return colon && is_host((struct slice){s, (size_t)(colon - s)}) &&
 	       text_u64(slice_of(colon + 1), 65535, &port) && port > 0;
-}
-
-/* Enough to tell a URL from something else: whether it leads anywhere shows when it is polled. */
-static bool is_url(const char *s)
-{
-	struct slice url = slice_of(s);
-	size_t scheme = slice_starts(url, SLICE("https://"))  ? 8
-			: slice_starts(url, SLICE("http://")) ? 7
-							      : 0;
-
-	if (scheme == 0 || url.len > URL_MAX || strchr("/?#:@", s[scheme]))
-		return false;
-	for (size_t i = scheme; i < url.len; i++)
-		if (s[i] <= ' ' || s[i] > '~')
-			return false;
-	return true;
 }
 
 static int read_labels(
@@ -221,21 +205,22 @@ static int read_secret_name(const struct yaml_node *probe, const char *key, stru
 	return rc;
 }
 
-/* What a probe and a gate have in common. */
+/* What a probe and a gate have in common, but for that a gate has a token always. */
 static int read_end(struct loader *l, const struct yaml_node *map, const char *expected,
-	const char **ret_url, struct err *err)
+	bool needs_token, const char **ret_url, struct err *err)
 {
-	struct yaml_node *url;
+	struct yaml_node *url, *token = yaml_get(map, "tokenSecret");
 	int rc = read_secret_name(map, "caSecret", err);
 
 	if (rc == 0)
 		rc = read_secret_name(map, "tokenSecret", err);
 	if (rc == 0)
 		rc = need_str(l, map, "url", &url, ret_url, err);
-	if (rc == 0 && !is_url(*ret_url))
+	if (rc == 0 && !server_object_url(*ret_url, false))
 		rc = unexpected(url, err, expected);
-	if (rc == 0 && !yaml_absent(yaml_get(map, "tokenSecret")) &&
-		!slice_starts(slice_of(*ret_url), SLICE("https://")))
+	if (rc == 0 && needs_token)
+		rc = yaml_need(map, "tokenSecret", &token, err);
+	if (rc == 0 && !yaml_absent(token) && !server_object_url(*ret_url, true))
 		rc = unexpected(url, err,
 			"an https URL beside tokenSecret: a token would cross the network in the "
 			"clear");
@@ -252,7 +237,7 @@ static int read_probe(
 	if (rc == 0)
 		rc = read_secret_name(probe, "clientSecret", err);
 	return rc == 0 ? read_end(l, probe, "the probe's URL, such as https://10.117.32.177:9443",
-				 &s->probe_url, err)
+				 false, &s->probe_url, err)
 		       : rc;
 }
 
@@ -277,7 +262,8 @@ static int read_gate(struct loader *l, const struct yaml_node *spec, struct err 
 	if (!is_object_name(profile))
 		return unexpected(
 			node, err, "the name of the gate's ServerProfile, such as lupine");
-	return read_end(l, gate, "the gate's URL, such as https://gpu-01.lab:9447", &url, err);
+	return read_end(
+		l, gate, "the gate's URL, such as https://gpu-01.lab:9447", true, &url, err);
 }
 
 /* None listed: all may be placed there. */
