@@ -26,6 +26,23 @@ def held(op, path, value=None):
             "expect": refused(code=403, reason="PlanMismatch")}
 
 
+def pulls(name, own):
+    """The sidecar's pull secret among the pod's: added once, restored when the manifest comes again, held."""
+    p = launcher("gated-private", **({} if own is None else {"imagePullSecrets": own}))
+    # What was the pod's own before is its own to lose.
+    ours = own is None or {"name": "registry"} not in own
+    lacks = [{"op": "remove", "path": f"/spec/imagePullSecrets/{1 if own else 0}"}]
+    mutate(name, "the image pull secret of the sidecar's image", p, expect=patched(), oracle=False, config=CONFIG, then=[
+        {"about": "mutating again changes nothing", "path": "/mutate", "expect": untouched()},
+        {"about": "it is missing", "path": "/validate", "operation": "CREATE", "edit": lacks,
+         "expect": refused("image pull secret", code=403, reason="PlanMismatch") if ours else untouched()},
+        {"about": "the plan adds another", "path": "/validate", "operation": "CREATE", "edit": [
+            {"op": "add", "path": "/plan/pullSecret", "value": "mine"}], "expect": refused(code=403, reason="PlanMismatch")},
+        {"about": "as it is", "path": "/validate", "operation": "CREATE", "expect": untouched()},
+        {"about": "the second apply", "path": "/mutate", "reapply": True, "check": "live", "expect": patched()},
+        {"about": "and admitted", "path": "/validate", "operation": "UPDATE", "expect": untouched()}])
+
+
 def fill():
     has("gated", "the client is told the sidecar's end", gated(), config=CONFIG, env={"REMOTE": "127.0.0.1:14840"})
     has("gated-two", "two servers, two ports, in the order of the annotation; not the larger server of another launcher",
@@ -35,6 +52,8 @@ def fill():
     has("gated-other-ports", "ports beside the end's, and one of UDP", gated(container(ports=[
         {"containerPort": 14839}, {"containerPort": 14856}, {"containerPort": 14840, "protocol": "UDP"}])), config=CONFIG,
         env={"REMOTE": "127.0.0.1:14840"})
+    for label, own in {"": None, "-beside-own": [{"name": "mine"}], "-there": [{"name": "mine"}, {"name": "registry"}]}.items():
+        pulls("gated-private" + label, own)
     no("four", "more than the servers of this launcher have", gated(container(resources=ask("4"))), "the pool has 3 GPUs",
        "1 server is not for the launcher gated", code=403, reason="NoCapacity")
     no("host-network", "its end would be the node's", gated(hostNetwork=True), "hostNetwork")

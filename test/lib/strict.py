@@ -20,6 +20,7 @@ LEGAL = [re.compile(p + r"\Z") for p in (
     r"/metadata/labels", r"/metadata/labels/poolgate\.io~1injected",
     r"/spec/initContainers", r"/spec/initContainers/(?:\d+|-)",
     r"/spec/volumes", r"/spec/volumes/(?:\d+|-)",
+    r"/spec/imagePullSecrets", r"/spec/imagePullSecrets/(?:\d+|-)",
     CONTAINER + r"/command", CONTAINER + r"/command/\d+",
     CONTAINER + r"/resources", CONTAINER + r"/resources/(?:limits|requests)",
     CONTAINER + r"/resources/(?:limits|requests)/bitfusion\.io~1gpu(?:-amount|-num|-percent|-memory)?",

@@ -19,6 +19,7 @@
 	"  gate:\n    image: " image "\n    ca: |\n      -----BEGIN CERTIFICATE-----\n      " ca   \
 	"\n"
 #define TOOL(image, ca) SPEC(SERVERS GATE(image, ca))
+#define PULLS "    pullSecret: registry\n"
 #define ONE "'resources':{'limits':{'bitfusion.io/gpu-amount':1}}"
 #define POD(annotations, spec)                                                                     \
 	"{'metadata':{'name':'p','annotations':{'auto-management/bitfusion':'all','poolgate.io/"   \
@@ -83,6 +84,10 @@ TEST(test_documents)
 		{SPEC(SERVERS GATE("''", "x")), "expected gpugate's image"},
 		{SPEC(SERVERS GATE("i", "x") "    port: 80\n"), "/spec/gate/port"},
 		{SPEC(SERVERS GATE("i", "x") "    port: 65520\n"), "/spec/gate/port"},
+		{SPEC(SERVERS GATE("i", "x") "    pullSecret: A_b\n"),
+			"found \"A_b\", expected the name of a Secret"},
+		{SPEC(SERVERS GATE("i", "x") "    pullSecret: {name: a}\n"),
+			"/spec/gate/pullSecret"},
 		{SPEC(SERVERS GATE("i", "x") "    resource: {}\n"), "did you mean \"resources\""},
 		{SPEC(SERVERS GATE("i", "x") "    resources: {cpu: 1}\n"), "unknown key \"cpu\""},
 		{SPEC("  env: [{name: A, value: b}]\n" GATE("i", "x")), "not told its servers"},
@@ -130,7 +135,8 @@ TEST(test_hash)
 {
 	static const char *const texts[] = {SPEC(SERVERS), TOOL("i", "x"), TOOL("j", "x"),
 		TOOL("i", "y"), TOOL("i", "x") "    port: 2000\n",
-		TOOL("i", "x") "    resources: {limits: {cpu: 2}}\n"};
+		TOOL("i", "x") "    resources: {limits: {cpu: 2}}\n", TOOL("i", "x") PULLS,
+		TOOL("i", "x") "    pullSecret: other\n"};
 	uint64_t seen[COUNT(texts)];
 	struct fixture f;
 
@@ -146,35 +152,106 @@ TEST(test_hash)
 
 /* ---- one replica ---- */
 
-TEST(test_admitted_and_taken_back)
+/* Admitted, and undone: as it was. Returns what was injected. */
+static char *goes_and_comes_back(struct fixture *f, const char *plain)
 {
-	const char *plain = POD("", "");
-	char *pod, *back;
+	char *pod = fixture_inject(f, plain), *back;
 	cJSON *want, *got;
-	struct fixture f;
 
-	begin(&f, TOOL("i", "x"));
-	pod = fixture_inject(&f, plain);
-	must_be(pod, "{'name':'SERVER','value':'$(POOLGATE_SERVERS)'}");
-	must_be(pod, "'poolgate.io/gate-ca':'-----BEGIN CERTIFICATE-----\\nx\\n'");
-	assert_null(strstr(pod, "\"poolgate.io/gate-servers\":"));
-	if (judge(&f, pod) != 0)
-		fail_msg("%s: %s", f.err.path, f.err.msg);
-	fixture_raw(&f, pod);
-	buf_clear(&f.patch);
-	assert_int_equal(
-		mutate_undo(&f.json, json_root(&f.json), &f.scratch, &f.patch, &f.mutation, &f.err),
+	if (judge(f, pod) != 0)
+		fail_msg("%s: %s", f->err.path, f->err.msg);
+	fixture_raw(f, pod);
+	buf_clear(&f->patch);
+	assert_int_equal(mutate_undo(&f->json, json_root(&f->json), &f->scratch, &f->patch,
+				 &f->mutation, &f->err),
 		0);
-	back = fixture_apply(pod, f.patch.data);
-	fixture_pod(&f, plain);
-	want = cJSON_Parse(f.json_text);
+	back = fixture_apply(pod, f->patch.data);
+	fixture_pod(f, plain);
+	want = cJSON_Parse(f->json_text);
 	got = cJSON_Parse(back);
 	assert_true(cJSON_Compare(want, got, true));
 	cJSON_Delete(want);
 	cJSON_Delete(got);
 	free(back);
+	return pod;
+}
+
+/* The manifest is put in the live pod's place: what it pulls with comes back, since the API server
+ * lets nobody change it. */
+static void is_put_again(struct fixture *f, const char *plain, const char *live)
+{
+	char *quoted = fixture_quotes(plain), *back;
+	size_t size = strlen(quoted) + strlen(live) + 32;
+	char *both = malloc(size);
+	const struct json_node *root;
+	cJSON *want, *got;
+
+	assert_non_null(both);
+	snprintf(both, size, "{\"new\":%s,\"old\":%s}", quoted, live);
+	root = fixture_raw(f, both);
+	buf_clear(&f->patch);
+	assert_int_equal(mutate_update(&f->config, &f->json, json_get(&f->json, root, SLICE("new")),
+				 json_get(&f->json, root, SLICE("old")), SLICE("ml"), &f->scratch,
+				 &f->patch, &f->mutation, &f->err),
+		0);
+	back = fixture_apply(quoted, f->patch.data);
+	want = cJSON_Parse(live);
+	got = cJSON_Parse(back);
+	assert_true(cJSON_Compare(
+		cJSON_GetObjectItem(cJSON_GetObjectItem(want, "spec"), "imagePullSecrets"),
+		cJSON_GetObjectItem(cJSON_GetObjectItem(got, "spec"), "imagePullSecrets"), true));
+	cJSON_Delete(want);
+	cJSON_Delete(got);
+	free(back);
+	free(both);
+	free(quoted);
+}
+
+TEST(test_admitted_and_taken_back)
+{
+	struct fixture f;
+	char *pod;
+
+	begin(&f, TOOL("i", "x"));
+	pod = goes_and_comes_back(&f, POD("", ""));
+	must_be(pod, "{'name':'SERVER','value':'$(POOLGATE_SERVERS)'}");
+	must_be(pod, "'poolgate.io/gate-ca':'-----BEGIN CERTIFICATE-----\\nx\\n'");
+	assert_null(strstr(pod, "\"poolgate.io/gate-servers\":"));
+	assert_null(strstr(pod, "imagePullSecrets"));
 	free(pod);
 	fixture_release(&f);
+}
+
+/* Put in where it is not there; taken out where we put it in. */
+TEST(test_pull_secret)
+{
+	static const struct {
+		const char *spec, *comes;
+		bool ours, made;
+	} rows[] = {
+		{"", "'imagePullSecrets':[{'name':'registry'}]", true, true},
+		{"'imagePullSecrets':[],", "'imagePullSecrets':[{'name':'registry'}]", true, false},
+		{"'imagePullSecrets':[{'name':'mine'}],",
+			"'imagePullSecrets':[{'name':'mine'},{'name':'registry'}]", true, false},
+		{"'imagePullSecrets':[{'name':'registry'},{'name':'mine'}],",
+			"'imagePullSecrets':[{'name':'registry'},{'name':'mine'}]", false, false},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char plain[512], *pod;
+		struct fixture f;
+
+		begin(&f, TOOL("i", "x") PULLS);
+		snprintf(plain, sizeof(plain), POD("", "%s"), rows[i].spec);
+		pod = goes_and_comes_back(&f, plain);
+		must_be(pod, rows[i].comes);
+		assert_int_equal(
+			strstr(pod, "\\\"pullSecret\\\":\\\"registry\\\"") != NULL, rows[i].ours);
+		assert_int_equal(strstr(pod, "\\\"imagePullSecrets\\\"]") != NULL, rows[i].made);
+		is_put_again(&f, plain, pod);
+		free(pod);
+		fixture_release(&f);
+	}
 }
 
 /* The plan says it, for the leader that places the pod; and is held to it. */
@@ -373,6 +450,59 @@ TEST(test_as_many_servers_as_ports)
 	fixture_release(&f);
 }
 
-TESTS(test_documents, test_hash, test_admitted_and_taken_back, test_guarded, test_guarded,
-	test_refused_when_it_comes, test_another_replica, test_place_of_a_claim,
-	test_as_many_servers_as_ports)
+/* One replica names a pull secret, the other none: what the first has put in is held by its proof.
+ */
+TEST(test_pull_secret_of_another_replica)
+{
+	static const struct {
+		const char *op;
+		int rc;
+	} rows[] = {
+		{"{'op':'test','path':'/metadata/name','value':'p'}", 0},
+		{"{'op':'add','path':'/spec/imagePullSecrets/0','value':{'name':'mine'}}", 0},
+		{"{'op':'remove','path':'/spec/imagePullSecrets'}", ERR_REFUSED},
+		{"{'op':'replace','path':'/spec/imagePullSecrets/0/name','value':'mine'}",
+			ERR_REFUSED},
+	};
+	struct plan_key key = {.number = 1, .bytes = "shared"};
+	struct plan_keys *keys = plan_keys_new(NULL);
+	struct fixture writes, judges;
+	char *pod;
+
+	assert_non_null(keys);
+	plan_keys_share(keys, &key, 1, 0);
+	begin(&writes, TOOL("i", "x") PULLS);
+	begin(&judges, TOOL("i", "x"));
+	writes.world.signer = judges.world.signer = plan_keys_signer(keys);
+	pod = fixture_inject(&writes, POD("", ""));
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char op[200], *changed;
+
+		snprintf(op, sizeof(op), "[%s]", rows[i].op);
+		changed = fixture_change(pod, op);
+		/* who names it, too, asks for no proof */
+		if (judge(&writes, changed) != rows[i].rc || judge(&judges, changed) != rows[i].rc)
+			fail_msg("row %zu: %s", i, judges.err.msg);
+		assert_int_equal(judges.validation.proof, rows[i].rc ? PROOF_OTHER : PROOF_HOLDS);
+		free(changed);
+	}
+	free(pod);
+	/* and one that was written before the secret was named */
+	pod = fixture_inject(&judges, POD("", ""));
+	assert_int_equal(judge(&writes, pod), 0);
+	assert_int_equal(writes.validation.proof, PROOF_HOLDS);
+	/* without a proof it is another profile's */
+	judges.world.signer = writes.world.signer = NULL;
+	free(pod);
+	pod = fixture_inject(&writes, POD("", ""));
+	assert_int_equal(judge(&judges, pod), ERR_REFUSED);
+	assert_string_equal(judges.err.reason, "ProfileChanged");
+	free(pod);
+	fixture_release(&writes);
+	fixture_release(&judges);
+	plan_keys_free(keys);
+}
+
+TESTS(test_documents, test_hash, test_admitted_and_taken_back, test_pull_secret,
+	test_pull_secret_of_another_replica, test_guarded, test_refused_when_it_comes,
+	test_another_replica, test_place_of_a_claim, test_as_many_servers_as_ports)

@@ -256,6 +256,35 @@ static int inject_end(struct injection *in, struct err *err)
 	return 0;
 }
 
+/* For the image of the end, unless the pod has it already. */
+static void inject_pull_secret(struct injection *in)
+{
+	struct slice name = in->profile->gate.pull_secret;
+	const struct plan *before = in->before;
+
+	if (!name.at)
+		return;
+	if (pod_pulls_with(in->pod, name)) {
+		if (!before || !before->pull_secret.at || !slice_eq(before->pull_secret, name))
+			return;
+		in->plan->made_pull_secrets = before->made_pull_secrets;
+	} else {
+		in->plan->made_pull_secrets = before && before->made_pull_secrets;
+		if (!pod_pull_secrets(in->pod)) {
+			in->plan->made_pull_secrets = true;
+			patch_add(in->patch, "/spec/imagePullSecrets", (struct slice){0},
+				SLICE("[]"));
+		}
+		patch_open(in->patch, "add", "/spec/imagePullSecrets", SLICE("-"));
+		buf_str(in->patch->out, "{\"name\":");
+		buf_json_str(in->patch->out, name);
+		buf_char(in->patch->out, '}');
+		patch_close(in->patch);
+	}
+	in->plan->pull_secret = name;
+	proof_pull(in->rendered, name);
+}
+
 static int inject_marks(struct injection *in, struct err *err)
 {
 	struct slice status = pod_annotation(in->pod, ANN_STATUS, in->a);
@@ -318,6 +347,7 @@ int inject_pod(struct injection *in, struct err *err)
 	inject_annotations(in);
 	if (inject_volumes(in, err) < 0 || inject_inits(in, err) < 0 || inject_end(in, err) < 0)
 		return err->code;
+	inject_pull_secret(in);
 	inject_gate(in);
 	return inject_marks(in, err);
 }

@@ -369,7 +369,10 @@ static int restore_pod(struct restoring *r)
 	if (restore_elements(r, "/spec/volumes", r->now.volumes, r->live.volumes, "name",
 		    r->plan.volumes, r->plan.n_volumes) < 0 ||
 		restore_elements(r, "/spec/initContainers", here, was, "name", r->plan.inits,
-			r->plan.n_inits) < 0)
+			r->plan.n_inits) < 0 ||
+		restore_elements(r, "/spec/imagePullSecrets", pod_pull_secrets(&r->now),
+			pod_pull_secrets(&r->live), "name", &r->plan.pull_secret,
+			r->plan.pull_secret.at ? 1 : 0) < 0)
 		return r->err->code;
 	if (!r->now.labels && r->live.labels)
 		patch_add(&r->patch, "/metadata/labels", (struct slice){0}, SLICE("{}"));

@@ -190,6 +190,14 @@ static int undo_gate(struct undoing *u)
 		       : 0;
 }
 
+static int undo_pull_secret(struct undoing *u)
+{
+	return u->plan.pull_secret.at
+		       ? remove_elements(u, "/spec/imagePullSecrets", pod_pull_secrets(&u->pod),
+				 "name", &u->plan.pull_secret, 1, u->plan.made_pull_secrets)
+		       : 0;
+}
+
 /* An annotation that only some injections add. */
 static bool is_added(const struct undoing *u, struct slice key)
 {
@@ -268,7 +276,8 @@ int mutate_undo(const struct json *j, const struct json_node *pod, struct arena 
 		remove_elements(&u, "/spec/initContainers",
 			json_get(j, u.pod.spec, SLICE("initContainers")), "name", u.plan.inits,
 			u.plan.n_inits, u.plan.made_inits) < 0 ||
-		undo_gate(&u) < 0 || ties_give_back(&u.pod, &u.plan.ties, a, &u.patch, err) < 0)
+		undo_pull_secret(&u) < 0 || undo_gate(&u) < 0 ||
+		ties_give_back(&u.pod, &u.plan.ties, a, &u.patch, err) < 0)
 		return err->code;
 	undo_marks(&u);
 	patch_end(&u.patch);

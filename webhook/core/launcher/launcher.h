@@ -89,8 +89,10 @@ enum can {
 /* The pod's end of a gate in front of each GPU server: its sidecar and volumes are among the
  * client's and the profile's. */
 struct profile_gate {
-	uint16_t port;   /* of the first server, on 127.0.0.1; 0: there is no gate */
-	struct slice ca; /* PEM */
+	uint16_t port;            /* of the first server, on 127.0.0.1; 0: there is no gate */
+	struct slice ca;          /* PEM */
+	struct slice pull_secret; /* that the sidecar's image is pulled with, in the pod's
+				     namespace; absent: none */
 };
 
 /* An init container that is added to the pod, rendered once when the profile is loaded. */

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "base/yaml/yaml_config.h"
 #include "base/yaml/yaml_json.h"
 #include "webhook/core/launcher/launcher_parts.h"
@@ -66,6 +67,25 @@ static int read_ca(
 			"PEM: it begins with " CERTIFICATE " and has at most %u bytes",
 			text.len, GATE_CA_MAX);
 	return parts_copy(text, a, &p->gate.ca, err);
+}
+
+static int read_pull_secret(
+	const struct yaml_node *gate, struct arena *a, struct profile *p, struct err *err)
+{
+	const struct yaml_node *node = yaml_get(gate, "pullSecret");
+	struct slice name;
+
+	if (yaml_absent(node))
+		return 0;
+	if (yaml_as_str(node, &name, err) != 0)
+		return err->code;
+	if (!text_dns_subdomain(name))
+		return yaml_err(node, err, ERR_INVALID,
+			"found \"%.*s\", expected the name of a Secret in the pods' namespaces, "
+			"such "
+			"as registry",
+			(int)text_utf8_cut(name, 80), name.at);
+	return parts_copy(name, a, &p->gate.pull_secret, err);
 }
 
 /* The sidecar's own: those of the pod's containers, which other init containers are given, say
@@ -186,11 +206,13 @@ int gate_read(const struct yaml_node *spec, struct arena *a, struct profile *p, 
 	if (yaml_absent(gate))
 		return 0;
 	if ((rc = yaml_as_map(gate, err)) != 0 ||
-		(rc = yaml_known(gate, err, "image", "ca", "port", "resources", NULL)) != 0 ||
+		(rc = yaml_known(
+			 gate, err, "image", "pullSecret", "ca", "port", "resources", NULL)) != 0 ||
 		(rc = yaml_need(gate, "image", &node, err)) != 0 ||
 		(rc = yaml_as_str(node, &image, err)) != 0 ||
 		(rc = yaml_get_int(gate, "port", 1024, 65535 - PROFILE_GATE_SERVERS, &port, err)) !=
 			0 ||
+		(rc = read_pull_secret(gate, a, p, err)) != 0 ||
 		(rc = read_ca(gate, a, p, err)) != 0 || (rc = check_client(gate, p, err)) != 0)
 		return rc;
 	if (image.len == 0)

@@ -130,6 +130,8 @@ int profile_seal(struct profile *p, struct err *err)
 	if (p->gate.port) {
 		put_number(&b, p->gate.port);
 		put(&b, p->gate.ca);
+		if (p->gate.pull_secret.at)
+			put(&b, p->gate.pull_secret);
 	}
 	if (b.failed) {
 		buf_release(&b);

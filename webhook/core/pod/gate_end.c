@@ -126,3 +126,19 @@ int gate_end_check_create(
 				  " does not name the servers of the plan",
 				 err);
 }
+
+int gate_end_check_pull(
+	const struct pod *p, const struct plan *plan, struct slice wanted, struct err *err)
+{
+	const char *what = NULL;
+
+	if (plan->pull_secret.at && !(wanted.at && slice_eq(plan->pull_secret, wanted)))
+		what = "the plan adds another image pull secret than the launcher's gate names";
+	else if (wanted.at && !pod_pulls_with(p, wanted))
+		what = "the image pull secret that the launcher's gate names is missing";
+	if (!what)
+		return 0;
+	err_reason(
+		err, ERR_REFUSED, "PlanMismatch", "%s; create the pod from its own manifest", what);
+	return err_in(err, "spec/imagePullSecrets");
+}

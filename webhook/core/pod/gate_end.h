@@ -32,4 +32,10 @@ int gate_end_check_plain(const struct pod *p, struct arena *a, struct err *err);
 int gate_end_check_create(
 	const struct pod *p, const struct plan *plan, struct arena *a, struct err *err);
 
+/* An injected pod, and the image pull secret that the gate of its profile names: it is the pod's,
+ * and the plan has put in no other. wanted absent: none. ERR_REFUSED "PlanMismatch" with the place.
+ */
+int gate_end_check_pull(
+	const struct pod *p, const struct plan *plan, struct slice wanted, struct err *err);
+
 #endif

@@ -195,9 +195,9 @@ static const struct slice gate_keys[] = {
 void plan_write(const struct plan *p, struct buf *out)
 {
 	static const char *const made_names[] = {"labels", "initContainers", "volumes",
-		"schedulingGates", "annotations", "metadata"};
+		"schedulingGates", "annotations", "metadata", "imagePullSecrets"};
 	const bool made[] = {p->made_labels, p->made_inits, p->made_volumes, p->made_gates,
-		p->made_annotations, p->made_metadata};
+		p->made_annotations, p->made_metadata, p->made_pull_secrets};
 
 	write_number(out, "{\"v\":", p->version);
 	buf_str(out, ",\"profile\":");
@@ -220,6 +220,10 @@ void plan_write(const struct plan *p, struct buf *out)
 	write_late(out, &p->late);
 	if (p->gate_port)
 		write_number(out, ",\"gate\":", p->gate_port);
+	if (p->pull_secret.at) {
+		buf_str(out, ",\"pullSecret\":");
+		buf_json_str(out, p->pull_secret);
+	}
 	if (p->guarded)
 		buf_str(out, ",\"guarded\":true");
 	if (p->waits)
@@ -239,7 +243,7 @@ void plan_write(const struct plan *p, struct buf *out)
 	buf_char(out, ']');
 	write_list(out, "initContainers", p->inits, p->n_inits);
 	write_list(out, "volumes", p->volumes, p->n_volumes);
-	write_made(out, made_names, made, 6);
+	write_made(out, made_names, made, 7);
 	plan_ties_write(&p->ties, out);
 	/* replicas of before take these keys from a proven plan alone */
 	if (p->gate_port)

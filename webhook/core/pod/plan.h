@@ -147,8 +147,10 @@ struct plan {
 	struct slice *addresses; /* of these, what was written into the pod */
 	size_t n_servers;
 	struct plan_late late;
-	uint16_t gate_port; /* of its end of the first gate; 0: none */
-	bool guarded;       /* the gates hold it to its share: no other servers will do */
+	uint16_t gate_port;       /* of its end of the first gate; 0: none */
+	struct slice pull_secret; /* was put among the pod's, for the end's image; absent: none, or
+				     it was there */
+	bool guarded;             /* the gates hold it to its share: no other servers will do */
 	bool waits; /* admitted without a claim: the leader gives it one when its turn comes, and
 		       lets it go */
 	struct slice gang; /* it waits for gang_size of this one, in its namespace; absent: it goes
@@ -157,7 +159,8 @@ struct plan {
 	size_t n_inits;
 	struct slice *volumes; /* names of the volumes that were added */
 	size_t n_volumes;
-	bool made_labels, made_inits, made_volumes, made_gates, made_annotations, made_metadata;
+	bool made_labels, made_inits, made_volumes, made_gates, made_annotations, made_metadata,
+		made_pull_secrets;
 	struct plan_ties ties;
 	struct slice status_was; /* auto-management/status before; absent when there was none */
 	/* annotations under poolgate.io/ that came with it; only what later versions write, who

@@ -92,6 +92,14 @@ void proof_gate(struct buf *out, struct slice ca)
 	put(out, ca);
 }
 
+void proof_pull(struct buf *out, struct slice secret)
+{
+	if (!out)
+		return;
+	buf_char(out, 'P');
+	put(out, secret);
+}
+
 /* ---- the parts that are alike for every pod of a client ---- */
 
 /* One rendered object: its shape, and then its values by it. */
@@ -402,6 +410,9 @@ static bool as_rendered(struct finding *f, const struct plan_signer *signer)
 	find_containers(f);
 	if (f->plan->gate_port)
 		proof_gate(&f->content, pod_annotation(f->pod, ANN_GATE_CA, f->a));
+	if (f->plan->pull_secret.at)
+		proof_pull(&f->content, f->plan->pull_secret);
+	f->missing |= f->plan->pull_secret.at && !pod_pulls_with(f->pod, f->plan->pull_secret);
 	found = !f->missing && !parts.full && !f->content.full;
 	if (found && (parts.failed || f->content.failed ||
 			     signer->digest(buf_as_slice(&parts), parts_digest, NULL) < 0 ||

@@ -7,6 +7,7 @@
  * before it. The digest is over
  *   - the parts of the profile: volumes, init containers, mounts, and their shape (part_shape.h)
  *   - the CAs of the gates, where the plan knows of gates
+ *   - the image pull secret that was put in for their end, where the plan has one
  *   - of each container in the plan its name, its launcher's words (its whole command and args
  * where there are none), and the value or Secret of each variable that the profile sets or puts in
  * front so that the same places of a pod give the same digest. */
@@ -58,6 +59,8 @@ void proof_variable_secret(
 void proof_variable_field(struct buf *out, struct slice name, struct slice path);
 /* The CAs of the pod's end of a gate, behind all containers. */
 void proof_gate(struct buf *out, struct slice ca);
+/* The image pull secret for it, where it was added. */
+void proof_pull(struct buf *out, struct slice secret);
 
 /* ---- proofs ---- */
 

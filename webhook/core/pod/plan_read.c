@@ -452,9 +452,9 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 {
 	static const char *const modes[] = {"injection", "full"};
 	static const char *const made_names[] = {"labels", "initContainers", "volumes",
-		"schedulingGates", "annotations", "metadata"};
+		"schedulingGates", "annotations", "metadata", "imagePullSecrets"};
 	bool *made[] = {&p->made_labels, &p->made_inits, &p->made_volumes, &p->made_gates,
-		&p->made_annotations, &p->made_metadata};
+		&p->made_annotations, &p->made_metadata, &p->made_pull_secrets};
 	uint64_t version, gate = 0;
 	size_t mode = 0;
 
@@ -473,12 +473,13 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 		get_list(r, root, "filters", FILTERS_MAX, &p->filters, &p->n_filters) < 0 ||
 		read_servers(r, root, p) < 0 || read_late(r, root, &p->late) < 0 ||
 		get_uint(r, root, "gate", 1, 65535 - PROFILE_GATE_SERVERS, &gate) < 0 ||
+		get_str(r, root, "pullSecret", false, &p->pull_secret) < 0 ||
 		get_bool(r, root, "waits", true, &p->waits) < 0 || read_gang(r, root, p) < 0 ||
 		read_containers(r, root, p) < 0 || check_slots(r, p) < 0 ||
 		get_names(r, root, "initContainers", &p->inits, &p->n_inits) < 0 ||
 		get_names(r, root, "volumes", &p->volumes, &p->n_volumes) < 0 ||
 		get_names(r, root, "keys", &p->keys, &p->n_keys) < 0 ||
-		get_made(r, root, made_names, made, 6) < 0 ||
+		get_made(r, root, made_names, made, 7) < 0 ||
 		plan_ties_read(r->j, root, r->a, &p->ties, r->err) < 0)
 		return r->err->code;
 	p->gate_port = (uint16_t)gate;

@@ -147,6 +147,18 @@ struct slice pod_annotation(const struct pod *p, const char *key, struct arena *
 	return json_str(p->j, json_get(p->j, p->annotations, slice_of(key)), a);
 }
 
+const struct json_node *pod_pull_secrets(const struct pod *p)
+{
+	return member(p->j, p->spec, "imagePullSecrets", JSON_ARRAY);
+}
+
+bool pod_pulls_with(const struct pod *p, struct slice secret)
+{
+	size_t at;
+
+	return json_find(p->j, pod_pull_secrets(p), "name", secret, false, &at) != NULL;
+}
+
 const struct json_node *pod_controller(const struct pod *p)
 {
 	JSON_EACH(p->j, json_path(p->j, p->root, "metadata", "ownerReferences", NULL), owner)

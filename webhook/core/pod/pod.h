@@ -61,6 +61,10 @@ struct slice pod_annotation(const struct pod *p, const char *key, struct arena *
 /* `y yes true on all` and `injection`, in any case; everything else is off. */
 enum pod_switch pod_switch_of(const struct pod *p, struct arena *a);
 
+/* spec.imagePullSecrets, and is this Secret among them? */
+const struct json_node *pod_pull_secrets(const struct pod *p);
+bool pod_pulls_with(const struct pod *p, struct slice secret);
+
 /* The owner that controls it, such as a ReplicaSet or a Job, which makes another one when it is
  * refused; NULL: it is bare. */
 const struct json_node *pod_controller(const struct pod *p);

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "webhook/core/inject/inject.h"
 #include "webhook/core/pod/foreign.h"
+#include "webhook/core/pod/gate_end.h"
 #include "webhook/core/pod/late.h"
 #include "webhook/core/pod/queue_read.h"
 #include "webhook/core/pod/rendered.h"
@@ -292,6 +293,8 @@ static int check_placed(struct checking *c)
 			(int)c->plan->profile.len, c->plan->profile.at);
 		return err_in(c->err, PLAN_PATH);
 	}
+	if (gate_end_check_pull(c->pod, c->plan, c->profile->gate.pull_secret, c->err) < 0)
+		return c->err->code;
 	if (profile_guarded(c->profile) != c->plan->guarded) {
 		MISMATCH(c,
 			"the launcher \"%.*s\" %s its GPU servers' gates, and the plan says "
