@@ -115,8 +115,10 @@ static void check_balance(const struct usage_period *p)
 {
 	usage_sum held = 0;
 
-	for (size_t i = 0; i < p->n_rows; i++)
+	for (size_t i = 0; i < p->n_rows; i++) {
 		held += p->rows[i].byte_s;
+		REQUIRE(p->rows[i].known <= p->rows[i].byte_s);
+	}
 	REQUIRE(held + p->free + p->unfit == p->capacity + p->over);
 }
 

@@ -17,12 +17,16 @@
 		    "\"share\":8000000000")
 #define UNUSED CLAIM("u2", "\"overShare\":false,\"unusedSeconds\":3600")
 #define STRANGER "{\"pid\":7,\"gpu\":\"gpu-1\",\"known\":true,\"used\":5}"
-#define STATUS                                                                                     \
-	"{'version':1,'gpus':[{'id':'gpu-0','model':'H100','memory':16000000000,'fit':true},"      \
+#define STATUS "{" STATUS_REST
+#define STATUS_REST                                                                                \
+	"'version':1,'gpus':[{'id':'gpu-0','model':'H100','memory':16000000000,'fit':true},"       \
 	"{'id':'gpu-1','model':'H100','memory':16000000000,'fit':true}],'claims':["                \
 	"{'uid':'u1','namespace':'ml','name':'greedy','state':'bound','servers':['a'],'gpus':["    \
 	"{'id':'gpu-0','bytes':8000000000}]},{'uid':'u2','namespace':'ml','name':'idle',"          \
 	"'state':'bound','servers':['a'],'gpus':[{'id':'gpu-1','bytes':8000000000}]}]}"
+
+/* Somebody adds up. */
+#define COUNTED "{'usage':'open 2026-11-25T00:00:00Z 2026-11-25T00:00:00Z 0 0 0 0\\n'," STATUS_REST
 
 static struct pool_api *pool;
 static struct tls_end gate;
@@ -68,10 +72,15 @@ static const char *spec_of(const char *more, const char *gate_more)
 	return spec;
 }
 
+static void begin_with(const char *more, const char *status)
+{
+	pool_api_put(pool, "a", OURS, spec_of("", more), status);
+	pool_api_run(pool, gate_poll_duty(&cfg));
+}
+
 static void begin(const char *more)
 {
-	pool_api_put(pool, "a", OURS, spec_of("", more), STATUS);
-	pool_api_run(pool, gate_poll_duty(&cfg));
+	begin_with(more, STATUS);
 }
 
 static void expect(const char *text)
@@ -246,6 +255,32 @@ TEST(another_server)
 	assert_true(comes_to(FINDING_UNKNOWN, 1));
 }
 
+/* What is used stands at the claims, where somebody adds it up, and is not written at each answer.
+ */
+TEST(what_is_used)
+{
+	unsigned puts;
+
+	say(PAGE("held", "true", OVER, ""));
+	begin_with("", COUNTED);
+	expect("'state':'bound','plan':'0000000000000000','take':'0000000000000000','servers':['a'"
+	       "],'used':1,'usedUntil':'20");
+	puts = pool->puts;
+	asked_again();
+	assert_int_equal(pool->puts, puts);
+	say(NULL);
+	expect("'type':'OverShare','status':'Unknown'");
+	assert_false(pool_api_shows(pool, "a", "usedUntil", 0));
+}
+
+TEST(what_is_used_where_nobody_adds_up)
+{
+	say(PAGE("held", "true", OVER, ""));
+	begin("");
+	expect("'type':'Guarded','status':'True'");
+	assert_false(pool_api_shows(pool, "a", "usedUntil", 0));
+}
+
 /* A spec that changes is asked about at once, and not only in its turn. */
 TEST(another_spec)
 {
@@ -270,4 +305,4 @@ TEST(another_leader)
 
 TESTS_BETWEEN(set_up, tear_down, a_gate_that_answers_guards, silence_is_unknown, pods_are_told_once,
 	a_stranger_closes_its_gpu_until_it_is_gone, a_stranger_that_is_let, another_server,
-	another_spec, another_leader)
+	what_is_used, what_is_used_where_nobody_adds_up, another_spec, another_leader)

@@ -266,7 +266,106 @@ TEST(who_cannot_be_ended_closes_his_gpu)
 	assert_true(shown().gpus[1].fit);
 }
 
+/* ---- what is used, to be added up ---- */
+
+#define AT INT64_C(1795700000000)
+
+/* What stands at a claim, and until when it counts. */
+static void expect_used(size_t i, uint64_t used, int64_t until_ms)
+{
+	assert_true(fix.o.status.claims[i].used == used);
+	assert_true(fix.o.status.claims[i].used_until_ms == until_ms);
+}
+
+static void begin_used(struct gate_claim *claims, size_t n)
+{
+	fix.o.status.usage = "open 2026-11-26T09:00:00Z 2026-11-26T09:00:00Z 0 0 0 0\n";
+	page.claims = claims;
+	page.n_claims = n;
+}
+
+TEST(what_is_used_stands_for_a_while)
+{
+	struct gate_claim claims[] = {{.uid = "a", .used = 5, .known = true},
+		{.uid = "b", .used = 6, .known = true}, {.uid = "c", .used = 7, .known = true}};
+
+	begin_used(claims, COUNT(claims));
+	assert_true(server_guard_used(&fix.o, &page, AT, false));
+	expect_used(0, 5, AT + USED_COUNTS_MS);
+	/* nobody has seen its pod */
+	expect_used(1, 0, 0);
+	/* no commit for each answer, be it another one; once a minute, or where one is made */
+	claims[0].used = 0;
+	assert_false(server_guard_used(&fix.o, &page, AT + USED_AGAIN_MS - 1, false));
+	expect_used(0, 5, AT + USED_COUNTS_MS);
+	assert_true(server_guard_used(&fix.o, &page, AT + USED_AGAIN_MS, false));
+	expect_used(0, 0, AT + USED_AGAIN_MS + USED_COUNTS_MS);
+	claims[0].used = 8;
+	assert_true(server_guard_used(&fix.o, &page, AT + USED_AGAIN_MS + 1, true));
+	expect_used(0, 8, AT + USED_AGAIN_MS + 1 + USED_COUNTS_MS);
+	/* what a clock that was far ahead wrote does not stand until that time has come */
+	assert_true(server_guard_used(&fix.o, &page, AT - 4 * USED_COUNTS_MS, false));
+	expect_used(0, 8, AT - 3 * USED_COUNTS_MS);
+	/* its pod is seen */
+	fix.o.status.claims[1].claim.state = CLAIM_BOUND;
+	assert_true(server_guard_used(&fix.o, &page, AT - 4 * USED_COUNTS_MS, false));
+	expect_used(1, 6, AT - 3 * USED_COUNTS_MS);
+	assert_false(server_guard_used(&fix.o, &page, AT - 4 * USED_COUNTS_MS, false));
+}
+
+static void told_anew(void)
+{
+	page.known = true;
+	page.server = "gpu-01";
+	page.claims[0].known = true;
+	page.n_claims = 1;
+	fix.o.status.usage = "open 2026-11-26T09:00:00Z 2026-11-26T09:00:00Z 0 0 0 0\n";
+	fix.o.gate_profile = "lupine";
+	assert_true(server_guard_used(&fix.o, &page, AT, false));
+	expect_used(0, 5, AT + USED_COUNTS_MS);
+}
+
+/* None of these is a zero. */
+TEST(what_is_not_known_is_forgotten)
+{
+	struct gate_claim claims[] = {{.uid = "a", .used = 5, .known = true}};
+
+	begin_used(claims, COUNT(claims));
+	told_anew();
+	page.known = false;
+	assert_true(server_guard_used(&fix.o, &page, AT + 1, false));
+	expect_used(0, 0, 0);
+	assert_false(server_guard_used(&fix.o, &page, AT + 1, true));
+	told_anew();
+	page.server = "gpu-02";
+	assert_true(server_guard_used(&fix.o, &page, AT + 1, false));
+	expect_used(0, 0, 0);
+	told_anew();
+	claims[0].known = false;
+	assert_true(server_guard_used(&fix.o, &page, AT + 1, false));
+	expect_used(0, 0, 0);
+	told_anew();
+	page.n_claims = 0;
+	assert_true(server_guard_used(&fix.o, &page, AT + 1, false));
+	expect_used(0, 0, 0);
+	told_anew();
+	assert_true(server_guard_silent(&fix.o, FRESH_NO_ANSWER, "x", NOW, &fix.arena));
+	expect_used(0, 0, 0);
+	/* nobody adds up */
+	told_anew();
+	fix.o.status.usage = "";
+	assert_true(server_guard_used(&fix.o, &page, AT + 1, false));
+	expect_used(0, 0, 0);
+	/* no gate any more */
+	told_anew();
+	(void)server_guard_told(&fix.o, &page, NOW, &fix.arena);
+	fix.o.gate_profile = NULL;
+	assert_true(server_keep_status(&fix.o, NOW, &fix.arena));
+	expect_used(0, 0, 0);
+}
+
 TESTS_BETWEEN(set_up, tear_down, a_new_gate_is_unknown_and_one_that_goes_is_no_more,
 	a_server_without_a_gate_has_no_word_of_it, another_spec_is_asked_about_anew,
 	what_guards_and_what_does_not, more_than_a_share_is_named, an_hour_without_use,
-	strangers_close_their_gpu, who_cannot_be_ended_closes_his_gpu)
+	strangers_close_their_gpu, who_cannot_be_ended_closes_his_gpu,
+	what_is_used_stands_for_a_while, what_is_not_known_is_forgotten)

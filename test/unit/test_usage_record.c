@@ -105,6 +105,74 @@ TEST(adds_what_stood_there)
 	assert_non_null(strstr(fix.o.status.usage, " ml 200 10 Tesla T4\n ml 199 21 V100\n"));
 }
 
+static struct claim_record *claim(const char *uid)
+{
+	ptrdiff_t i = server_status_claim(&fix.o.status, slice_of(uid));
+
+	assert_true(i >= 0);
+	return &fix.o.status.claims[i];
+}
+
+/* As its gate has told. */
+static void tell(const char *uid, uint64_t used, int64_t until_s)
+{
+	claim(uid)->used = used;
+	claim(uid)->used_until_ms = MS(until_s);
+}
+
+/* Nothing is a number, too; nobody knows it of d, and of a, whose GPUs are of two models. */
+TEST(what_is_used_counts_as_long_as_that_is_known)
+{
+	begin(MIDNIGHT);
+	tell("a", 7, MIDNIGHT + 100);
+	tell("b", 11, MIDNIGHT + 5);
+	tell("c", 0, MIDNIGHT + 100);
+	advance(MIDNIGHT + 10);
+	assert_non_null(strstr(fix.o.status.usage, " art 650/0/600 20 V100\n"
+						   " ml 200 10 Tesla T4\n"
+						   " ml 190/55/45 20 V100\n"));
+	/* known no more, known anew, and what is told now counts from now on */
+	advance(MIDNIGHT + 20);
+	assert_non_null(strstr(fix.o.status.usage, " ml 380/55/45 40 V100\n"));
+	tell("b", 2, MIDNIGHT + 100);
+	advance(MIDNIGHT + 21);
+	assert_non_null(strstr(fix.o.status.usage, " ml 399/57/54 42 V100\n"));
+	/* a clock that is behind takes nothing back */
+	advance(MIDNIGHT + 10);
+	assert_non_null(strstr(fix.o.status.usage, " ml 399/57/54 42 V100\n"));
+	/* who has gone used nothing more */
+	server_status_remove_claim(
+		&fix.o.status, (size_t)server_status_claim(&fix.o.status, SLICE("b")));
+	advance(MIDNIGHT + 22);
+	assert_non_null(strstr(fix.o.status.usage, " ml 409/57/54 43 V100\n"));
+}
+
+TEST(what_is_used_of_several_gpus_counts_once)
+{
+	server_fixture_load(&fix, SERVER_STATUS("{" GPUS ",'claims':[" CLAIM("a", "ml", "bound",
+					  PART("gpu-0", "10") "," PART("gpu-4", "7")) "," CLAIM("e",
+					  "ml", "pending", PART("gpu-4", "7")) "]}"));
+	assert_true(server_usage_begin(&fix.o, MS(MIDNIGHT), &fix.arena));
+	tell("a", 3, MIDNIGHT + 100);
+	tell("e", 7, MIDNIGHT + 100);
+	advance(MIDNIGHT + 10);
+	assert_non_null(strstr(fix.o.status.usage, "\n ml 170/30/170 20 V100\n"));
+}
+
+TEST(what_is_used_is_of_its_day)
+{
+	struct usage_record u;
+	size_t at;
+
+	begin(MIDNIGHT - 10);
+	tell("b", 1, MIDNIGHT + 2);
+	advance(MIDNIGHT + 5);
+	u = record();
+	assert_true(usage_row_find(&u.closed, "ml", "V100", &at)->known == 90);
+	assert_true(usage_row_find(&u.open, "ml", "V100", &at)->known == 18);
+	assert_true(usage_row_find(&u.open, "ml", "V100", &at)->used == 2);
+}
+
 TEST(stands_in_the_object)
 {
 	begin(MIDNIGHT);
@@ -210,6 +278,8 @@ static void crowd(size_t n, struct usage_period *p)
 		assert_non_null(r);
 		r->byte_s = i < USAGE_ROWS_KEPT ? 1000 + i : 1;
 		r->gpu_s = 1;
+		r->used = 2;
+		r->known = 1;
 		p->capacity += r->byte_s;
 	}
 }
@@ -228,6 +298,7 @@ TEST(rows_are_folded_at_the_end)
 	assert_string_equal(others->namespace, USAGE_OTHERS);
 	assert_string_equal(others->model, USAGE_OTHERS);
 	assert_true(others->byte_s == 30 && others->gpu_s == 30);
+	assert_true(others->used == 60 && others->known == 30);
 	balanced(&u.closed);
 	/* exactly as many stay as they are */
 	crowd(USAGE_ROWS_KEPT, &u.open);
@@ -307,7 +378,9 @@ TEST(unknown_text_is_kept)
 		"open 1969-11-25T00:00:00Z 2026-11-25T00:00:01Z 1 0 0 0\n",
 		"open 2026-11-25T00:00:00Z yesterday 1 0 0 0\n", HEAD HEAD, HEAD " a 1 1\n",
 		HEAD " a 1 1 \n", HEAD " a -1 1 m\n", HEAD " a 1 1 m\n a 1 1 m\n",
-		HEAD " a 340282366920938463463374607431768211456 1 m\n",
+		HEAD " a 1/1 1 m\n", HEAD " a 1/1/2 1 m\n", HEAD " a 1/1/1/1 1 m\n",
+		HEAD " a 1//1 1 m\n", HEAD " a /1/1 1 m\n", HEAD " a 1/1/ 1 m\n",
+		HEAD " a 1 1/1/1 m\n", HEAD " a 340282366920938463463374607431768211456 1 m\n",
 		HEAD " a 9999999999999999999999999999999999999999999 1 m\n",
 		HEAD "closed 2026-11-24T00:00:00Z 2026-11-25T00:00:00Z 1 0 0 0\n"};
 
@@ -330,7 +403,7 @@ TEST(unknown_text_is_kept)
 TEST(reads_what_it_writes)
 {
 	static const char text[] = "closed 2026-11-24T00:00:00Z 2026-11-25T00:00:00Z 5 4 3 2\n * 1 "
-				   "2 *\n a 3 4  m  x \n"
+				   "2 *\n a 3 4  m  x \n b 9/12/8 4 1/1/1 n\n"
 				   "open 2026-11-25T00:00:00Z 2026-11-25T00:00:01Z "
 				   "340282366920938463463374607431768211455 0 0 0\n";
 	struct usage_record u;
@@ -376,7 +449,9 @@ TEST(odd_names)
 		"open 2026-11-25T00:00:00Z 2026-11-25T00:00:01Z 2 0 0 3\n * 1 1 a b\n n 4 2 *\n");
 }
 
-TESTS_BETWEEN(set_up, tear_down, adds_what_stood_there, stands_in_the_object, time_never_goes_back,
+TESTS_BETWEEN(set_up, tear_down, adds_what_stood_there,
+	what_is_used_counts_as_long_as_that_is_known, what_is_used_of_several_gpus_counts_once,
+	what_is_used_is_of_its_day, stands_in_the_object, time_never_goes_back,
 	less_than_a_second_adds_nothing, a_day_ends_at_midnight, one_closed_at_a_time,
 	ends_and_is_gone, rows_are_folded_at_the_end, rows_are_bounded, sums_do_not_wrap,
 	unknown_text_is_kept, reads_what_it_writes, no_memory_to_read, odd_names)

@@ -87,10 +87,13 @@ static void note(struct verdict *v, const struct server_object *o)
 
 static bool write(struct verdict *v, struct server_object *o, struct arena *a)
 {
+	bool changed;
+
 	if (!v->answer)
 		return server_guard_silent(o, v->reason, v->message, v->now, a);
 	note(v, o);
-	return server_guard_told(o, v->answer, v->now, a);
+	changed = server_guard_told(o, v->answer, v->now, a);
+	return server_guard_used(o, v->answer, kube_wall_ms(v->poll->cfg.kube), changed) || changed;
 }
 
 /* ---- who is told ---- */

@@ -178,6 +178,49 @@ static bool keep_uses(
 	return keep_use(o, page, &stranger, page ? name_gpus(s, page, a) : NULL, now, a) || changed;
 }
 
+/* ---- what is used, to be added up ---- */
+
+/* What it uses; NULL: nobody knows. */
+static const struct gate_claim *figure(const struct gate_page *p, const struct claim_record *r)
+{
+	const struct gate_claim *c = p ? gate_page_claim(p, slice_of(r->claim.key)) : NULL;
+
+	return c && c->known && r->claim.state != CLAIM_PENDING ? c : NULL;
+}
+
+static bool is_recent(const struct claim_record *r, int64_t wall_ms)
+{
+	int64_t left = r->used_until_ms - wall_ms;
+
+	return left > USED_COUNTS_MS - USED_AGAIN_MS && left <= 2 * USED_COUNTS_MS;
+}
+
+bool server_guard_used(
+	struct server_object *o, const struct gate_page *page, int64_t wall_ms, bool written)
+{
+	struct server_status *s = &o->status;
+	bool counted = s->usage && *s->usage, changed = false;
+
+	if (!counted || (page && (!page->known || strcmp(page->server, o->name) != 0)))
+		page = NULL;
+	for (size_t i = 0; i < s->n_claims && !written; i++) {
+		const struct claim_record *r = &s->claims[i];
+		bool known = figure(page, r);
+
+		/* who has begun, who is not known any more, and what has stood for long */
+		written = known != (r->used_until_ms != 0) || (known && !is_recent(r, wall_ms));
+	}
+	for (size_t i = 0; i < s->n_claims && written; i++) {
+		struct claim_record *r = &s->claims[i];
+		const struct gate_claim *c = figure(page, r);
+
+		changed = changed || c || r->used_until_ms;
+		r->used = c ? c->used : 0;
+		r->used_until_ms = c ? wall_ms + USED_COUNTS_MS : 0;
+	}
+	return changed;
+}
+
 /* ---- the whole ---- */
 
 bool server_guard_told(
@@ -198,6 +241,7 @@ bool server_guard_silent(struct server_object *o, const char *reason, const char
 {
 	bool changed = keep_guarded(o, "Unknown", reason, message, now, a);
 
+	changed = server_guard_used(o, NULL, 0, true) || changed;
 	return (keep_uses(o, NULL, now, a) || changed) && !a->failed;
 }
 
@@ -217,5 +261,6 @@ bool server_guard_keep(struct server_object *o, const char *now, struct arena *a
 		return false;
 	changed = keep_guarded(o, "False", GUARDED_NO_GATE, "spec.gate names none", now, a);
 	changed = keep_uses(o, &nothing, now, a) || changed;
+	changed = server_guard_used(o, NULL, 0, true) || changed;
 	return close_gpus(o, NULL) || changed;
 }

@@ -27,6 +27,11 @@
 /* A claim of which nothing was used for so long is told. */
 #define USE_IDLE_S 3600
 
+/* What a gate has told of a claim counts for so long where its next answer is not heard, and is
+ * written again after this, where nothing else is to be written before: a commit a minute. */
+#define USED_COUNTS_MS 120000
+#define USED_AGAIN_MS 60000
+
 /* The server's claim of this uid has been unused for long, and its pod runs as far as is known. */
 bool server_guard_unused(const struct claim_record *r, const struct gate_claim *c);
 
@@ -41,5 +46,10 @@ bool server_guard_told(
  * that was closed stays so. */
 bool server_guard_silent(struct server_object *o, const char *reason, const char *message,
 	const char *now, struct arena *a);
+
+/* What claims use, for who adds it up (usage_record.h), and nothing where nobody does. page NULL:
+ * nobody knows. written: the status is going to be written anyway. True when anything changed. */
+bool server_guard_used(
+	struct server_object *o, const struct gate_page *page, int64_t wall_ms, bool written);
 
 #endif

@@ -7,12 +7,13 @@
  *    "gpus": [{"id", "parent", "model", "memory" (bytes), "fit", "missing", "reason", "closed"}],
  *    "claims": [{"uid", "namespace", "name", "state", "plan" (16 hex digits), "since" (RFC 3339,
  * UTC), "take" (16 hex digits), "servers": ["gpu-01"], "grace" (seconds), "lingers" (RFC 3339,
- * UTC), "waits", "open", "gang", "gpus": [{"id", "bytes"}]}], "conditions": [{"type", "status",
- * "observedGeneration", "lastTransitionTime", "reason", "message"}], "phantoms": [{"namespace",
- * "since"}], "kept": [{"uid", "namespace", "name", "since", "gpus": [{"id", "bytes"}]}], "summary":
- * {"gpus", "fit", "free" (MB of GPUs that take claims), "claims"}} By ledger rule R11 members that
- * this version does not know, of the status, of its summary and of each gpu, claim, claim's gpu and
- * condition in it, are written again as they were read. A member that is null is absent. */
+ * UTC), "waits", "open", "gang", "used" (bytes), "usedUntil" (RFC 3339, UTC), "gpus": [{"id",
+ * "bytes"}]}], "conditions": [{"type", "status", "observedGeneration", "lastTransitionTime",
+ * "reason", "message"}], "phantoms": [{"namespace", "since"}], "kept": [{"uid", "namespace",
+ * "name", "since", "gpus": [{"id", "bytes"}]}], "summary": {"gpus", "fit", "free" (MB of GPUs that
+ * take claims), "claims"}} By ledger rule R11 members that this version does not know, of the
+ * status, of its summary and of each gpu, claim, claim's gpu and condition in it, are written again
+ * as they were read. A member that is null is absent. */
 #ifndef WEBHOOK_CORE_SERVER_SERVER_OBJECT_H
 #define WEBHOOK_CORE_SERVER_SERVER_OBJECT_H
 
@@ -101,6 +102,10 @@ struct claim_record {
 	/* Its pod is gone, nobody saw it end, and so it is kept until then, by the leader's clock
 	 * of the day (for people: leaders wait by clocks of their own); 0: it does not linger. */
 	int64_t lingers_ms;
+	/* What its pod uses of this server, in bytes, as its gate has told. That counts until then,
+	 * by the clock of the day of the leader who asked; 0: nobody knows. */
+	uint64_t used;
+	int64_t used_until_ms;
 	struct part_rest *part_rests; /* of the parts that have some; a part that was taken out
 					 leaves its own here, unused */
 	size_t n_part_rests;

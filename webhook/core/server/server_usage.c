@@ -51,17 +51,13 @@ static void fold(struct usage_period *p, struct arena *a)
 	if (p->n_rows <= USAGE_ROWS_KEPT)
 		return;
 	qsort(p->rows, p->n_rows, sizeof(*p->rows), by_bytes);
-	for (size_t i = USAGE_ROWS_KEPT; i < p->n_rows; i++) {
-		sum.byte_s = usage_plus(sum.byte_s, p->rows[i].byte_s);
-		sum.gpu_s = usage_plus(sum.gpu_s, p->rows[i].gpu_s);
-	}
+	for (size_t i = USAGE_ROWS_KEPT; i < p->n_rows; i++)
+		usage_row_add(&sum, &p->rows[i]);
 	p->n_rows = USAGE_ROWS_KEPT;
 	qsort(p->rows, p->n_rows, sizeof(*p->rows), by_name);
 	others = usage_row(p, USAGE_OTHERS, USAGE_OTHERS, a);
-	if (!others)
-		return;
-	others->byte_s = usage_plus(others->byte_s, sum.byte_s);
-	others->gpu_s = usage_plus(others->gpu_s, sum.gpu_s);
+	if (others)
+		usage_row_add(others, &sum);
 }
 
 /* ---- adding ---- */
@@ -99,29 +95,56 @@ static bool counts(const struct claim *c)
 	return c->state != CLAIM_PENDING;
 }
 
-static bool add_claims(struct usage_period *p, const struct server_status *s, struct gpu_use *use,
-	int64_t seconds, struct arena *a)
+/* Of this GPU; one that is not listed stands behind the others. */
+static struct gpu_use *use_of(
+	const struct server_status *s, struct gpu_use *use, const struct claim_part *part)
 {
-	for (size_t i = 0; i < s->n_claims; i++) {
-		const struct claim *c = &s->claims[i].claim;
-		const char *namespace =
-			text_dns_label(slice_of(c->namespace)) ? c->namespace : USAGE_OTHERS;
+	ptrdiff_t gpu = server_status_gpu(s, slice_of(part->gpu));
 
-		for (size_t k = 0; counts(c) && k < c->n_parts; k++) {
-			ptrdiff_t gpu = server_status_gpu(s, slice_of(c->parts[k].gpu));
-			/* a GPU that is not listed has no bytes, so all of that is over */
-			struct gpu_use *g = &use[gpu < 0 ? s->n_gpus : (size_t)gpu];
-			struct usage_row *row = charged(p, namespace, g->model, a);
+	return &use[gpu < 0 ? s->n_gpus : (size_t)gpu];
+}
 
-			if (!row)
-				return false;
-			row->byte_s = usage_plus(row->byte_s, times(c->parts[k].bytes, seconds));
-			row->gpu_s = usage_plus(row->gpu_s, (usage_sum)(uint64_t)seconds);
-			if (gpu < 0)
-				p->over = usage_plus(p->over, times(c->parts[k].bytes, seconds));
-			else if (__builtin_add_overflow(g->held, c->parts[k].bytes, &g->held))
-				g->held = UINT64_MAX;
-		}
+/* For how many of the seconds from then on it is known what the claim's pod used. A gate tells it
+ * of all GPUs together: of whose models differ nobody knows which it was. */
+static int64_t known_for(const struct server_status *s, const struct claim_record *r,
+	struct gpu_use *use, int64_t from_s, int64_t seconds)
+{
+	int64_t left = r->used_until_ms / 1000 - from_s;
+	const struct claim *c = &r->claim;
+
+	if (left <= 0)
+		return 0;
+	for (size_t k = 1; k < c->n_parts; k++)
+		if (strcmp(use_of(s, use, &c->parts[k])->model,
+			    use_of(s, use, &c->parts[0])->model) != 0)
+			return 0;
+	return left < seconds ? left : seconds;
+}
+
+static bool add_claim(struct usage_period *p, const struct server_status *s,
+	const struct claim_record *r, struct gpu_use *use, int64_t seconds, struct arena *a)
+{
+	const struct claim *c = &r->claim;
+	const char *namespace =
+		text_dns_label(slice_of(c->namespace)) ? c->namespace : USAGE_OTHERS;
+	int64_t known = known_for(s, r, use, p->at_s, seconds);
+
+	for (size_t k = 0; k < c->n_parts; k++) {
+		const struct claim_part *part = &c->parts[k];
+		struct gpu_use *g = use_of(s, use, part);
+		struct usage_row *row = charged(p, namespace, g->model, a);
+
+		if (!row)
+			return false;
+		usage_row_add(row, &(struct usage_row){.byte_s = times(part->bytes, seconds),
+					   .gpu_s = (usage_sum)(uint64_t)seconds,
+					   .used = k == 0 ? times(r->used, known) : 0,
+					   .known = times(part->bytes, known)});
+		/* a GPU that is not listed has no bytes, so all of that is over */
+		if (g == &use[s->n_gpus])
+			p->over = usage_plus(p->over, times(part->bytes, seconds));
+		else if (__builtin_add_overflow(g->held, part->bytes, &g->held))
+			g->held = UINT64_MAX;
 	}
 	return true;
 }
@@ -158,7 +181,10 @@ static bool accrue(struct usage_period *p, const struct server_object *before, i
 	for (size_t i = 0; i < s->n_gpus; i++)
 		use[i].model = model_of(s->gpus[i].gpu.model, a);
 	use[s->n_gpus].model = USAGE_OTHERS;
-	if (a->failed || !add_claims(p, s, use, seconds, a))
+	for (size_t i = 0; i < s->n_claims && !a->failed; i++)
+		if (counts(&s->claims[i].claim) && !add_claim(p, s, &s->claims[i], use, seconds, a))
+			return false;
+	if (a->failed)
 		return false;
 	add_gpus(p, before, use, seconds);
 	p->at_s = until_s;

@@ -16,6 +16,14 @@ usage_sum usage_plus(usage_sum a, usage_sum b)
 
 /* ---- rows ---- */
 
+void usage_row_add(struct usage_row *to, const struct usage_row *more)
+{
+	to->byte_s = usage_plus(to->byte_s, more->byte_s);
+	to->gpu_s = usage_plus(to->gpu_s, more->gpu_s);
+	to->used = usage_plus(to->used, more->used);
+	to->known = usage_plus(to->known, more->known);
+}
+
 int usage_row_compare(const struct usage_row *r, const char *namespace, const char *model)
 {
 	int c = strcmp(r->namespace, namespace);
@@ -81,12 +89,11 @@ static int wrong(struct err *err)
 	return err_set(err, ERR_INVALID, "found no record of usage that this version knows");
 }
 
-static bool read_sum(struct slice *line, usage_sum *ret)
+static bool read_number(struct slice word, usage_sum *ret)
 {
-	struct slice word;
 	usage_sum n = 0;
 
-	if (!text_word(line, &word) || word.len >= USAGE_SUM_SIZE)
+	if (word.len == 0 || word.len >= USAGE_SUM_SIZE)
 		return false;
 	for (size_t i = 0; i < word.len; i++) {
 		unsigned digit = (unsigned)(unsigned char)word.at[i] - '0';
@@ -97,6 +104,35 @@ static bool read_sum(struct slice *line, usage_sum *ret)
 	}
 	*ret = n;
 	return true;
+}
+
+static bool read_sum(struct slice *line, usage_sum *ret)
+{
+	struct slice word;
+
+	return text_word(line, &word) && read_number(word, ret);
+}
+
+/* What was promised; behind it, where that is known of some of it, what was used. */
+static bool read_byte_s(struct slice *line, struct usage_row *row)
+{
+	struct slice word, part[3];
+	size_t n = 0, from = 0;
+
+	if (!text_word(line, &word))
+		return false;
+	for (size_t i = 0; i <= word.len; i++) {
+		if (i < word.len && word.at[i] != '/')
+			continue;
+		if (n == 3)
+			return false;
+		part[n++] = (struct slice){word.at + from, i - from};
+		from = i + 1;
+	}
+	if (n == 1)
+		return read_number(part[0], &row->byte_s);
+	return n == 3 && read_number(part[0], &row->byte_s) && read_number(part[1], &row->used) &&
+	       read_number(part[2], &row->known) && row->known <= row->byte_s;
 }
 
 static bool read_time(struct slice *line, int64_t *ret_s)
@@ -138,7 +174,7 @@ static bool read_row(struct slice line, struct usage_period *p, struct arena *a)
 	const char *ns, *model;
 	size_t n;
 
-	if (!p || !text_word(&line, &namespace) || !read_sum(&line, &row.byte_s) ||
+	if (!p || !text_word(&line, &namespace) || !read_byte_s(&line, &row) ||
 		!read_sum(&line, &row.gpu_s) || line.len < 2)
 		return false;
 	/* behind one blank the model, whatever is in it */
@@ -150,8 +186,7 @@ static bool read_row(struct slice line, struct usage_period *p, struct arena *a)
 	to = usage_row(p, ns, model, a);
 	if (!to)
 		return true;
-	to->byte_s = row.byte_s;
-	to->gpu_s = row.gpu_s;
+	usage_row_add(to, &row);
 	/* no two of one name */
 	return p->n_rows > n;
 }
@@ -195,13 +230,28 @@ void usage_sum_write(usage_sum n, char ret[static USAGE_SUM_SIZE])
 	memmove(ret, at, strlen(at) + 1);
 }
 
-static void write_sum(usage_sum n, struct buf *out)
+static void write_sum(char before, usage_sum n, struct buf *out)
 {
 	char text[USAGE_SUM_SIZE];
 
 	usage_sum_write(n, text);
-	buf_char(out, ' ');
+	buf_char(out, before);
 	buf_str(out, text);
+}
+
+static void write_row(const struct usage_row *row, struct buf *out)
+{
+	buf_char(out, ' ');
+	buf_str(out, row->namespace);
+	write_sum(' ', row->byte_s, out);
+	if (row->known > 0) {
+		write_sum('/', row->used, out);
+		write_sum('/', row->known, out);
+	}
+	write_sum(' ', row->gpu_s, out);
+	buf_char(out, ' ');
+	buf_str(out, row->model);
+	buf_char(out, '\n');
 }
 
 static void write_time(int64_t s, struct buf *out)
@@ -218,20 +268,13 @@ static void write_period(const char *word, const struct usage_period *p, struct 
 	buf_str(out, word);
 	write_time(p->from_s, out);
 	write_time(p->at_s, out);
-	write_sum(p->capacity, out);
-	write_sum(p->free, out);
-	write_sum(p->unfit, out);
-	write_sum(p->over, out);
+	write_sum(' ', p->capacity, out);
+	write_sum(' ', p->free, out);
+	write_sum(' ', p->unfit, out);
+	write_sum(' ', p->over, out);
 	buf_char(out, '\n');
-	for (size_t i = 0; i < p->n_rows; i++) {
-		buf_char(out, ' ');
-		buf_str(out, p->rows[i].namespace);
-		write_sum(p->rows[i].byte_s, out);
-		write_sum(p->rows[i].gpu_s, out);
-		buf_char(out, ' ');
-		buf_str(out, p->rows[i].model);
-		buf_char(out, '\n');
-	}
+	for (size_t i = 0; i < p->n_rows; i++)
+		write_row(&p->rows[i], out);
 }
 
 void usage_record_write(const struct usage_record *u, struct buf *out)

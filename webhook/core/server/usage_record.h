@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: what was used of a GPUServer, by namespace and model, as one text in its status (law P7).
- * Pure.
+/* core: what was promised of a GPUServer, and used, by namespace and model, as one text in its
+ * status (law P7). Pure.
  *
  * Between two commits a status does not change, so whoever commits adds, before he changes
  * anything, what has stood there since the commit before: bytes times seconds. Nothing is ever
@@ -11,8 +11,13 @@
  * Time is the committing replica's clock of the day in whole seconds, and never goes back: one
  * whose clock is behind adds nothing. Claims whose pod nobody has seen count as free.
  *
+ * What pods use of it is added the same way, where a gate tells: what stands at a claim counts from
+ * the commit that wrote it until the next one, and no longer than it says. Beside it the row has of
+ * how many of its promised byte-seconds that is known; of the rest nobody knows, be it that nothing
+ * was used.
+ *
  *   closed 2026-11-24T00:00:00Z 2026-11-25T00:00:00Z CAPACITY FREE UNFIT OVER
- *    team-a BYTE-SECONDS GPU-SECONDS Tesla V100-PCIE-16GB
+ *    team-a BYTE-SECONDS[/USED/KNOWN] GPU-SECONDS Tesla V100-PCIE-16GB
  *   open 2026-11-25T00:00:00Z 2026-11-25T09:30:07Z CAPACITY FREE UNFIT OVER
  *
  * A period is known by the server's uid and its beginning. It ends at midnight (UTC) and stands as
@@ -57,6 +62,8 @@ struct usage_row {
 	const char *model;
 	usage_sum byte_s;
 	usage_sum gpu_s; /* each GPU counts whole, be it that a part of it is held */
+	usage_sum used;  /* byte-seconds, in the time that is known */
+	usage_sum known; /* so many of byte_s are of that time; never more than these */
 };
 
 struct usage_period {
@@ -75,6 +82,8 @@ struct usage_record {
 
 usage_sum usage_plus(usage_sum a, usage_sum b);
 void usage_sum_write(usage_sum n, char ret[static USAGE_SUM_SIZE]);
+/* Add the sums of `more`. */
+void usage_row_add(struct usage_row *to, const struct usage_row *more);
 
 /* As strcmp, by namespace, then model. */
 int usage_row_compare(const struct usage_row *r, const char *namespace, const char *model);
