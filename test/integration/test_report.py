@@ -61,11 +61,43 @@ def test_by_namespace(tmp_path):
     status, out, err = report(tmp_path, [], STORED, *DAYS)
     assert (status, err) == (0, "")
     assert out.splitlines() == [
-        "NAMESPACE       GPU-HOURS        GB-HOURS",
-        "ml                  19.00           37.00",
-        "art                  3.00            2.00",
-        "*                    1.00            1.00",
+        "NAMESPACE       GPU-HOURS        GB-HOURS   USED-GB-HOURS  KNOWN",
+        "ml                  19.00           37.00               -      -",
+        "art                  3.00            2.00               -      -",
+        "*                    1.00            1.00               -      -",
         "The pool had 200.00 GB-hours; nobody held 100.00 of GPUs that took claims and 2.00 of others; 0.00 were held beyond."]
+
+
+def test_what_was_used(tmp_path):
+    """As far as gates have told it, beside days of which nobody knows; nothing is a number, and not unknown."""
+    told = closed(6, [("art", 4, 4, "V100"), ("idle", 3, 2, "V100"), ("ml", 10, 1, "V100")])
+    for ns, gb, used, known in (("art", 4, 5, 2), ("idle", 3, 0, 3), ("ml", 10, 7.5, 10)):
+        told = told.replace(f" {ns} {gb * GB_HOUR} ", f" {ns} {gb * GB_HOUR}/{int(used * GB_HOUR)}/{known * GB_HOUR} ")
+    objects = [usage("2026-01-06-aaaa", ("gpu-01", "u1", told)), *STORED]
+    _, out, _ = report(tmp_path, [], objects, *DAYS)
+    assert out.splitlines()[1:5] == [
+        "ml                  20.00           47.00            7.50    21%",
+        "art                  7.00            6.00            5.00    33%",
+        "idle                 2.00            3.00            0.00   100%",
+        "*                    1.00            1.00               -      -"]
+    _, out, _ = report(tmp_path, [], objects, "-o", "csv", *DAYS)
+    assert list(csv.DictReader(io.StringIO(out)))[1:] == [
+        {"namespace": name, "gpuSeconds": str(3600 * hours), "byteSeconds": str(gb * GB_HOUR), "usedByteSeconds": used,
+         "knownByteSeconds": str(known * GB_HOUR)}
+        for name, hours, gb, used, known in (("art", 7, 6, str(5 * GB_HOUR), 2), ("idle", 2, 3, "0", 3), ("*", 1, 1, "", 0))]
+    _, out, _ = report(tmp_path, [], objects, "-o", "json", *DAYS)
+    assert {r["name"]: (r["usedByteSeconds"], r["knownByteSeconds"]) for r in json.loads(out)["rows"]} == {
+        "ml": (str(int(7.5 * GB_HOUR)), str(10 * GB_HOUR)), "art": (str(5 * GB_HOUR), str(2 * GB_HOUR)), "idle": ("0", str(3 * GB_HOUR)), "*": (None, "0")}
+
+
+def test_what_is_used_until_now(tmp_path):
+    """What a gate has told last counts for as long as it says, and not until now."""
+    one = server("gpu-01", 1, [("p", "gpu-0", 4000)])
+    one["status"]["claims"][0].update(used=10**9, usedUntil="2026-01-06T01:00:00Z")
+    one["status"]["usage"] = "open 2026-01-06T00:00:00Z 2026-01-06T00:00:00Z 0 0 0 0\n"
+    _, out, _ = report(tmp_path, [one], [], "-o", "json", "--from", "2026-01-06", "--to", "2126-01-01")
+    [row] = json.loads(out)["rows"]
+    assert (int(row["usedByteSeconds"]) / GB_HOUR, int(row["knownByteSeconds"]) / GB_HOUR) == (1, 4) and int(row["byteSeconds"]) > 24 * 4 * GB_HOUR
 
 
 @pytest.mark.parametrize("by, expected", [
@@ -102,7 +134,8 @@ def test_csv_is_exact(tmp_path):
     text = closed(5, [("ml", 1, 1, "=x"), ("ml", 2, 1, model)]).replace(str(GB_HOUR) + " 3600 =x", str(3 * 10**30 + 1) + " 3600 =x")
     _, out, _ = report(tmp_path, [], [usage("x", ("s", "u", text))], "-o", "csv", "--by", "model", *DAYS)
     assert list(csv.reader(io.StringIO(out))) == [
-        ["model", "gpuSeconds", "byteSeconds"], ["'=x", "3600", str(3 * 10**30 + 1)], [model, "3600", str(2 * GB_HOUR)]]
+        ["model", "gpuSeconds", "byteSeconds", "usedByteSeconds", "knownByteSeconds"], ["'=x", "3600", str(3 * 10**30 + 1), "", "0"],
+        [model, "3600", str(2 * GB_HOUR), "", "0"]]
     _, out, _ = report(tmp_path, [], [usage("x", ("s", "u", text))], "--by", "model", *DAYS)
     assert "\x1b" not in out and 'V"1,0?' in out
 

@@ -248,7 +248,8 @@ def expressions(panel):
 
 
 # What these show does not happen all the time, or is of the listener of usage, which a server without a cluster has not.
-QUIET = {"Refusals by reason", "Reviews", "Where the time goes", "GPUs promised, by namespace", "Memory promised, by namespace", "What became of the pool"}
+QUIET = {"Refusals by reason", "Reviews", "Where the time goes", "GPUs promised, by namespace", "Memory promised, by namespace", "What became of the pool",
+         "Memory used of what is promised, by namespace"}
 
 
 def usage_metrics():
@@ -261,7 +262,7 @@ def usage_metrics():
 def test_the_dashboard_names_usage_as_it_is():
     """In its row of usage: metrics and labels that there are."""
     found, labels = usage_metrics()
-    assert len(found) == 3
+    assert len(found) == 5
     used = set()
     for panel in dashboard()["panels"]:
         for expression in expressions(panel):

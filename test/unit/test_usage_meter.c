@@ -62,9 +62,10 @@ static void says(const char *expected)
 	buf_init(&out, 4096);
 	for (size_t i = 0; i < t->n; i++)
 		buf_fmt(&out, "%s %s %s %u %u; ", t->at[i].namespace, t->at[i].policy,
-			t->at[i].model, (unsigned)t->at[i].byte_s, (unsigned)t->at[i].gpu_s);
-	buf_fmt(&out, "others %u %u; pool %u %u %u %u", (unsigned)t->others.byte_s,
-		(unsigned)t->others.gpu_s, (unsigned)t->capacity, (unsigned)t->free,
+			t->at[i].model, (unsigned)t->at[i].sum.byte_s,
+			(unsigned)t->at[i].sum.gpu_s);
+	buf_fmt(&out, "others %u %u; pool %u %u %u %u", (unsigned)t->others.sum.byte_s,
+		(unsigned)t->others.sum.gpu_s, (unsigned)t->capacity, (unsigned)t->free,
 		(unsigned)t->unfit, (unsigned)t->over);
 	assert_string_equal(out.data, expected);
 	buf_release(&out);
@@ -149,6 +150,23 @@ TEST(counts_until_now)
 	says("others 0 0; pool 30 0 30 0");
 }
 
+/* Beside what was promised, also where a clock that is behind takes some of both back. */
+TEST(what_is_used)
+{
+	const struct usage_totals *t = usage_meter_totals(meter);
+
+	look(OPEN("01:00:00", "0 0 0 0") " a 10/4/8 1 T4\n");
+	look(OPEN("01:00:10", "0 0 0 0") " * 9/3/7 1 *\n a 30/14/18 3 T4\n");
+	look(OPEN("01:00:08", "0 0 0 0") " * 9/3/7 1 *\n a 26/12/16 2 T4\n");
+	look(OPEN("01:00:12", "0 0 0 0") " * 9/3/7 1 *\n a 31/15/19 3 T4\n");
+	assert_int_equal(t->n, 1);
+	assert_int_equal(t->at[0].sum.byte_s, 21);
+	assert_int_equal(t->at[0].sum.used, 11);
+	assert_int_equal(t->at[0].sum.known, 11);
+	assert_int_equal(t->others.sum.used, 3);
+	assert_int_equal(t->others.sum.known, 7);
+}
+
 TEST(so_many_are_kept)
 {
 	char name[16];
@@ -166,10 +184,10 @@ TEST(so_many_are_kept)
 		look(out.data);
 	}
 	assert_int_equal(usage_meter_totals(meter)->n, USAGE_TOTALS_MAX);
-	assert_int_equal(usage_meter_totals(meter)->others.byte_s, USAGE_ROWS_MAX);
+	assert_int_equal(usage_meter_totals(meter)->others.sum.byte_s, USAGE_ROWS_MAX);
 	buf_release(&out);
 }
 
 TESTS_BETWEEN(set_up, tear_down, counts_what_comes_after_the_first_look, ends_of_periods_count_once,
-	servers_come_and_go, a_clock_that_is_behind, folded_rows, counts_until_now,
+	servers_come_and_go, a_clock_that_is_behind, folded_rows, counts_until_now, what_is_used,
 	so_many_are_kept)

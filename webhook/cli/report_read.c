@@ -193,8 +193,7 @@ static bool add_up(struct report *r, const struct report_period *p)
 
 		if (!to)
 			return false;
-		to->byte_s = usage_plus(to->byte_s, from->byte_s);
-		to->gpu_s = usage_plus(to->gpu_s, from->gpu_s);
+		usage_row_add(to, from);
 	}
 	return true;
 }

@@ -69,6 +69,24 @@ static void write_units(usage_sum n, uint64_t unit, size_t width, struct buf *ou
 }
 
 #define NUMBER_WIDTH 14
+#define SHARE_WIDTH 5
+
+/* What was used, and of which share of what was held that is known. */
+static void write_used(const struct usage_row *row, struct buf *out)
+{
+	char share[16] = "-";
+
+	if (row->known > 0)
+		(void)snprintf(share, sizeof(share), "%.0f%%",
+			100 * (double)row->known / (double)row->byte_s);
+	pad(COLUMN_GAP, out);
+	if (row->known > 0)
+		write_units(row->used, GB_HOUR, NUMBER_WIDTH, out);
+	else
+		buf_fmt(out, "%*s", NUMBER_WIDTH, "-");
+	pad(COLUMN_GAP, out);
+	buf_fmt(out, "%*s", SHARE_WIDTH, share);
+}
 
 static void write_line(const char *name, size_t width, const struct usage_row *row, struct buf *out)
 {
@@ -76,6 +94,7 @@ static void write_line(const char *name, size_t width, const struct usage_row *r
 	write_units(row->gpu_s, HOUR, NUMBER_WIDTH, out);
 	pad(COLUMN_GAP, out);
 	write_units(row->byte_s, GB_HOUR, NUMBER_WIDTH, out);
+	write_used(row, out);
 	buf_char(out, '\n');
 }
 
@@ -115,7 +134,8 @@ void report_say_table(const struct report *r, struct buf *out)
 			width = width_of(rows[i].namespace);
 	buf_str(out, heads[r->by]);
 	pad(width - strlen(heads[r->by]) + COLUMN_GAP, out);
-	buf_fmt(out, "%*s  %*s\n", NUMBER_WIDTH, "GPU-HOURS", NUMBER_WIDTH, "GB-HOURS");
+	buf_fmt(out, "%*s  %*s  %*s  %*s\n", NUMBER_WIDTH, "GPU-HOURS", NUMBER_WIDTH, "GB-HOURS",
+		NUMBER_WIDTH, "USED-GB-HOURS", SHARE_WIDTH, "KNOWN");
 	for (size_t i = 0; i < r->sum.n_rows; i++)
 		write_line(rows[i].namespace, width, &rows[i], out);
 	buf_str(out, "The pool had ");
@@ -162,13 +182,19 @@ void report_say_csv(const struct report *r, struct buf *out)
 		out->failed = true;
 		return;
 	}
-	buf_fmt(out, "%s,gpuSeconds,byteSeconds\r\n", report_by_name(r->by));
+	buf_fmt(out, "%s,gpuSeconds,byteSeconds,usedByteSeconds,knownByteSeconds\r\n",
+		report_by_name(r->by));
 	for (size_t i = 0; i < r->sum.n_rows; i++) {
 		write_field(rows[i].namespace, out);
 		buf_char(out, ',');
 		write_sum(rows[i].gpu_s, out);
 		buf_char(out, ',');
 		write_sum(rows[i].byte_s, out);
+		buf_char(out, ',');
+		if (rows[i].known > 0)
+			write_sum(rows[i].used, out);
+		buf_char(out, ',');
+		write_sum(rows[i].known, out);
 		buf_str(out, "\r\n");
 	}
 	free(rows);
@@ -211,6 +237,11 @@ void report_say_json(const struct report *r, struct buf *out)
 		buf_json_str(out, slice_of(rows[i].namespace));
 		json_sum("gpuSeconds", rows[i].gpu_s, out);
 		json_sum("byteSeconds", rows[i].byte_s, out);
+		if (rows[i].known > 0)
+			json_sum("usedByteSeconds", rows[i].used, out);
+		else
+			buf_str(out, ",\"usedByteSeconds\":null");
+		json_sum("knownByteSeconds", rows[i].known, out);
 		buf_char(out, '}');
 	}
 	buf_str(out, "]}\n");

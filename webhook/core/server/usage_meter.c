@@ -188,14 +188,20 @@ static void raise(usage_sum *total, usage_sum before, usage_sum *now)
 	*total = usage_plus(*total, grown(before, now));
 }
 
+static struct usage_row grown_row(const struct usage_row *before, struct usage_row *now)
+{
+	return (struct usage_row){.byte_s = grown(before->byte_s, &now->byte_s),
+		.gpu_s = grown(before->gpu_s, &now->gpu_s),
+		.used = grown(before->used, &now->used),
+		.known = grown(before->known, &now->known)};
+}
+
 static struct usage_row sum_of(const struct usage_period *p)
 {
 	struct usage_row sum = {0};
 
-	for (size_t i = 0; i < p->n_rows; i++) {
-		sum.byte_s = usage_plus(sum.byte_s, p->rows[i].byte_s);
-		sum.gpu_s = usage_plus(sum.gpu_s, p->rows[i].gpu_s);
-	}
+	for (size_t i = 0; i < p->n_rows; i++)
+		usage_row_add(&sum, &p->rows[i]);
 	return sum;
 }
 
@@ -209,10 +215,11 @@ static bool is_others(const struct usage_row *row)
 static void add_rows(struct usage_totals *t, const struct usage_period *before,
 	struct usage_period *now, usage_policy_fn *policy, void *ctx)
 {
-	struct usage_row was = sum_of(before), named = {0}, all;
+	static const struct usage_row nothing;
+	struct usage_row was = sum_of(before), all, more;
 
 	for (size_t i = 0; i < now->n_rows; i++) {
-		struct usage_row *row = &now->rows[i], more;
+		struct usage_row *row = &now->rows[i];
 		size_t at;
 		const struct usage_row *old =
 			usage_row_find(before, row->namespace, row->model, &at);
@@ -220,19 +227,16 @@ static void add_rows(struct usage_totals *t, const struct usage_period *before,
 
 		if (is_others(row))
 			continue;
-		more = (struct usage_row){.byte_s = grown(old ? old->byte_s : 0, &row->byte_s),
-			.gpu_s = grown(old ? old->gpu_s : 0, &row->gpu_s)};
-		if (more.byte_s == 0 && more.gpu_s == 0)
+		more = grown_row(old ? old : &nothing, row);
+		if (!(more.byte_s | more.gpu_s | more.used | more.known))
 			continue;
 		to = total_of(t, row->namespace, policy(ctx, row->namespace), row->model);
-		to->byte_s = usage_plus(to->byte_s, more.byte_s);
-		to->gpu_s = usage_plus(to->gpu_s, more.gpu_s);
-		named.byte_s = usage_plus(named.byte_s, more.byte_s);
-		named.gpu_s = usage_plus(named.gpu_s, more.gpu_s);
+		usage_row_add(&to->sum, &more);
+		usage_row_add(&was, &more);
 	}
 	all = sum_of(now);
-	raise(&t->others.byte_s, usage_plus(was.byte_s, named.byte_s), &all.byte_s);
-	raise(&t->others.gpu_s, usage_plus(was.gpu_s, named.gpu_s), &all.gpu_s);
+	more = grown_row(&was, &all);
+	usage_row_add(&t->others.sum, &more);
 }
 
 static int by_uid(const void *a, const void *b)

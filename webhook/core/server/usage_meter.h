@@ -17,7 +17,7 @@
 
 struct usage_total {
 	char *namespace, *policy, *model;
-	usage_sum byte_s, gpu_s;
+	struct usage_row sum; /* without texts */
 };
 
 struct usage_totals {

@@ -25,6 +25,8 @@ struct asked {
 
 #define BYTE_SECONDS "poolgate_usage_promised_byte_seconds_total"
 #define GPU_SECONDS "poolgate_usage_promised_gpu_seconds_total"
+#define USED "poolgate_usage_used_byte_seconds_total"
+#define KNOWN "poolgate_usage_known_byte_seconds_total"
 #define POOL "poolgate_usage_pool_byte_seconds_total"
 
 /* The others have none. */
@@ -43,6 +45,20 @@ static void add_total(struct buf *out, const char *name, const struct usage_tota
 	metric_sample_text(out, name, labels, sizeof(labels) / sizeof(labels[0]), text);
 }
 
+/* A sum of rows, at that offset. */
+static void add_totals(struct buf *out, const char *name, const char *help,
+	const struct usage_totals *t, size_t at)
+{
+	metric_head(out, name, help, METRIC_COUNTER);
+	for (size_t i = 0; i <= t->n; i++) {
+		const struct usage_total *total = i < t->n ? &t->at[i] : &t->others;
+		usage_sum n;
+
+		memcpy(&n, (const char *)&total->sum + at, sizeof(n));
+		add_total(out, name, total, n);
+	}
+}
+
 static void add_pool(struct buf *out, const char *state, usage_sum n)
 {
 	const struct slice labels[] = {SLICE("state"), slice_of(state)};
@@ -54,19 +70,19 @@ static void add_pool(struct buf *out, const char *state, usage_sum n)
 
 void usage_totals_write(const struct usage_totals *t, struct buf *out)
 {
-	metric_head(out, BYTE_SECONDS,
+	add_totals(out, BYTE_SECONDS,
 		"Bytes of GPUs times the seconds for which claims held them, since this replica "
 		"looks.",
-		METRIC_COUNTER);
-	for (size_t i = 0; i < t->n; i++)
-		add_total(out, BYTE_SECONDS, &t->at[i], t->at[i].byte_s);
-	add_total(out, BYTE_SECONDS, &t->others, t->others.byte_s);
-	metric_head(out, GPU_SECONDS,
-		"Seconds for which claims held GPUs, each whole, be it that a part was held.",
-		METRIC_COUNTER);
-	for (size_t i = 0; i < t->n; i++)
-		add_total(out, GPU_SECONDS, &t->at[i], t->at[i].gpu_s);
-	add_total(out, GPU_SECONDS, &t->others, t->others.gpu_s);
+		t, offsetof(struct usage_row, byte_s));
+	add_totals(out, GPU_SECONDS,
+		"Seconds for which claims held GPUs, each whole, be it that a part was held.", t,
+		offsetof(struct usage_row, gpu_s));
+	add_totals(out, USED,
+		"Bytes of GPUs times the seconds for which programs used them, where a gate told.",
+		t, offsetof(struct usage_row, used));
+	add_totals(out, KNOWN,
+		"Of the promised byte-seconds, those of which it is known what was used.", t,
+		offsetof(struct usage_row, known));
 	metric_head(out, POOL,
 		"What the pool had; what nobody held of it, on GPUs that took claims (free) and "
 		"on others (unfit); what claims held beyond it (over).",
