@@ -16,6 +16,7 @@ static struct {
 	int64_t every_us;
 } odds;
 static int servers;
+static bool gated; /* servers have gates, which tell what is used */
 static int64_t calm;
 
 int64_t chaos_calm(void)
@@ -28,7 +29,7 @@ int64_t chaos_calm(void)
 /* machine: whose address it has. */
 static cJSON *server_doc(int machine, unsigned gpus, unsigned gb)
 {
-	char text[300], inventory[100];
+	char text[400], inventory[100], gate[100] = "";
 
 	if (odds.probe && machine % 2 == 0)
 		(void)snprintf(inventory, sizeof(inventory),
@@ -37,9 +38,13 @@ static cJSON *server_doc(int machine, unsigned gpus, unsigned gb)
 		(void)snprintf(inventory, sizeof(inventory),
 			"\"gpus\":[{\"model\":\"Tesla V100\",\"memory\":\"%uG\",\"count\":%u}]", gb,
 			gpus);
+	if (gated)
+		(void)snprintf(gate, sizeof(gate),
+			",\"gate\":{\"profile\":\"sim\",\"url\":\"https://10.0.0.%d:9447\"}",
+			machine);
 	/* Some were written by a later version (R11). */
-	(void)snprintf(text, sizeof(text), "{\"spec\":{\"address\":\"10.0.0.%d:56001\",%s}%s}",
-		machine, inventory,
+	(void)snprintf(text, sizeof(text), "{\"spec\":{\"address\":\"10.0.0.%d:56001\",%s%s}%s}",
+		machine, inventory, gate,
 		sim_chance(300000) ? ",\"status\":{\"version\":2,\"future\":{\"a\":[1]}}" : "");
 	return cJSON_Parse(text);
 }
@@ -520,6 +525,7 @@ void chaos_draw(void)
 	at_once = sim_result->seed % 2 ? 0 : 1 + sim_result->seed / 2 % 3;
 	/* In some, what is used is counted, and midnight (UTC) comes while the replicas run. */
 	usage_on = sim_result->seed % 7 < 3 && !habits.waits;
+	gated = usage_on && sim_result->seed % 8 == 1;
 	if (usage_on)
 		sim_wall_shift((16 * 3600 - 300) * SECOND);
 	if (habits.waits)

@@ -267,6 +267,8 @@ int http_client_do(struct http_client *client, const struct http_request *req,
 	int rc = 0;
 
 	(void)client;
+	if (gate_at(req->url) >= 0)
+		return gate_told(gate_at(req->url), req, ret, err);
 	if (probe_of(req->url) >= 0)
 		return probe_call(probe_of(req->url), req, ret, err);
 	c = calloc(1, sizeof(*c));

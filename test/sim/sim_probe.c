@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: the probes of machines, as leaders ask them (R17). */
+/* sim: the probes of machines, as leaders ask them (R17), and their gates, which tell what is used
+ * (P7). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +112,65 @@ int probe_call(
 	default:
 		return err_set(err, ERR_IO, "%s: connection refused", req->url);
 	}
+}
+
+/* ---- gates ---- */
+
+int gate_at(const char *url)
+{
+	return strstr(url, ":9447") ? probe_of(url) : -1;
+}
+
+/* The GPUServer that has its gate there now; NULL: none. */
+static struct object *guarded_by(int machine)
+{
+	for (struct object *o = store_first(SERVERS); o; o = store_next(o)) {
+		const char *url = cJSON_GetStringValue(
+			store_at(store_at(o->doc, "spec", "gate"), "url", NULL));
+
+		if (url && gate_at(url) == machine)
+			return o;
+	}
+	return NULL;
+}
+
+/* Some claims are not known to it yet, and of some it does not know what they use. */
+static void tell_claims(const struct object *o, struct buf *out)
+{
+	const char *before = "";
+	cJSON *claim;
+
+	cJSON_ArrayForEach(claim, store_at(o->doc, "status", "claims"))
+	{
+		if (sim_chance(100000))
+			continue;
+		buf_fmt(out,
+			"%s{\"uid\":\"%s\",\"used\":%u000000000,\"known\":%s,\"processes\":1,"
+			"\"overShare\":false}",
+			before, cJSON_GetStringValue(store_at(claim, "uid", NULL)),
+			(unsigned)sim_below(20), sim_chance(50000) ? "false" : "true");
+		before = ",";
+	}
+}
+
+int gate_told(
+	int machine, const struct http_request *req, struct http_response *ret, struct err *err)
+{
+	struct object *o;
+
+	sim_sleep(100 + (int64_t)sim_below(3000));
+	o = guarded_by(machine);
+	if (!o || sim_chance(100000))
+		return err_set(err, ERR_IO, "%s: connection refused", req->url);
+	ret->status = 200;
+	buf_init(&ret->body, 1 << 16);
+	buf_fmt(&ret->body,
+		"{\"version\":1,\"server\":\"%s\",\"profile\":\"sim\",\"known\":%s,"
+		"\"claims\":[",
+		o->name, sim_chance(50000) ? "false" : "true");
+	tell_claims(o, &ret->body);
+	buf_str(&ret->body, "]}");
+	return 0;
 }
 
 void laws_fresh(struct object *o, const char *who)

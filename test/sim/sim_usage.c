@@ -14,7 +14,7 @@
 
 struct row {
 	char namespace[WORD], model[WORD];
-	uint64_t bytes, gpus;
+	uint64_t bytes, gpus, used, known;
 };
 
 /* A period; or, without times, what a second adds to one. */
@@ -63,11 +63,16 @@ static void read_line(const struct object *o, const char *line, struct record *r
 		if (!*at || (*at)->n == ROWS_MAX)
 			sim_fail("usage", "%s has a row too much: %s", o->name, line);
 		row = &(*at)->rows[(*at)->n++];
-		if (sscanf(line, " %63s %llu %llu %63[^\n]", row->namespace, &n[0], &n[1],
-			    row->model) != 4)
+		n[2] = n[3] = 0;
+		if (sscanf(line, " %63s %llu/%llu/%llu %llu %63[^\n]", row->namespace, &n[0], &n[2],
+			    &n[3], &n[1], row->model) != 6 &&
+			sscanf(line, " %63s %llu %llu %63[^\n]", row->namespace, &n[0], &n[1],
+				row->model) != 4)
 			sim_fail("usage", "%s has no row: %s", o->name, line);
 		row->bytes = n[0];
 		row->gpus = n[1];
+		row->used = n[2];
+		row->known = n[3];
 		return;
 	}
 	if (sscanf(line, "%7s %31s %31s %llu %llu %llu %llu", word, from, until, &n[0], &n[1],
@@ -153,6 +158,47 @@ static uint64_t held_of(cJSON *status, cJSON *gpu, struct sums *ret)
 	return held;
 }
 
+static const char *model_of(cJSON *status, cJSON *part)
+{
+	cJSON *gpu;
+
+	cJSON_ArrayForEach(gpu,
+		store_at(status, "gpus", NULL)) if (strcmp(text(gpu, "id"), text(part, "id")) ==
+						    0) return text(gpu, "model");
+	return "";
+}
+
+/* What is known of a claim for so many seconds: of all its GPUs together, if they are of one model.
+ */
+static void add_claim_used(cJSON *status, cJSON *claim, uint64_t seconds, struct sums *ret)
+{
+	cJSON *gpus = store_at(claim, "gpus", NULL), *part;
+	const char *model = cJSON_GetArraySize(gpus) ? model_of(status, gpus->child) : "";
+	struct row *row;
+
+	cJSON_ArrayForEach(part, gpus) if (strcmp(model, model_of(status, part)) != 0) return;
+	if (!*model)
+		return;
+	row = row_of(ret, text(claim, "namespace"), model);
+	cJSON_ArrayForEach(part, gpus) row->known += seconds * number(part, "bytes");
+	if (store_at(claim, "used", NULL))
+		row->used += seconds * number(claim, "used");
+}
+
+/* What gates have told counts from then on, for so many seconds at most. */
+static void add_used(cJSON *status, long long from, long long seconds, struct sums *ret)
+{
+	cJSON *claim;
+	long long until;
+
+	cJSON_ArrayForEach(claim,
+		store_at(status, "claims", NULL)) if (read_time(text(claim, "usedUntil"), &until) &&
+						      until > from &&
+						      strcmp(text(claim, "state"), "pending") != 0)
+		add_claim_used(status, claim,
+			(uint64_t)(until - from < seconds ? until - from : seconds), ret);
+}
+
 /* free: of GPUs in any state. */
 static struct sums second_of(cJSON *status)
 {
@@ -174,9 +220,25 @@ static struct sums second_of(cJSON *status)
 
 /* ---- the law ---- */
 
-/* From `from` on so many seconds have been added to it. */
+/* Beside what was promised: what was used, and of how much of it that is known. */
+static void check_used(
+	const struct object *o, const char *who, const struct row *is, const struct row *want)
+{
+	if (is->used != want->used || is->known != want->known)
+		sim_fail("usage",
+			"%s: of %s namespace %s has used %llu byte-seconds, of %llu that are "
+			"known, "
+			"instead of %llu of %llu",
+			who, o->name, want->namespace, (unsigned long long)is->used,
+			(unsigned long long)is->known, (unsigned long long)want->used,
+			(unsigned long long)want->known);
+	if (is->known > is->bytes)
+		sim_fail("usage", "%s knows more of %s than was promised", who, o->name);
+}
+
+/* From `from` on so many seconds have been added to it, since `at`. */
 static void check_added(const struct object *o, const char *who, const struct sums *from,
-	const struct sums *to, const struct sums *second, long long seconds)
+	const struct sums *to, const struct sums *second, long long at, long long seconds)
 {
 	struct sums want = *from;
 	uint64_t n = (uint64_t)seconds;
@@ -190,6 +252,8 @@ static void check_added(const struct object *o, const char *who, const struct su
 		row->bytes += n * second->rows[i].bytes;
 		row->gpus += n * second->rows[i].gpus;
 	}
+	if (n > 0)
+		add_used(store_at(old, "status", NULL), at, seconds, &want);
 	if (to->capacity != want.capacity + n * second->capacity ||
 		to->free + to->unfit != want.free + want.unfit + n * second->free ||
 		to->over != want.over + n * second->over)
@@ -209,6 +273,7 @@ static void check_added(const struct object *o, const char *who, const struct su
 				who, o->name, row->namespace, (unsigned long long)is->bytes,
 				(unsigned long long)is->gpus, (unsigned long long)row->bytes,
 				(unsigned long long)row->gpus);
+		check_used(o, who, is, row);
 	}
 	if (to->n > want.n)
 		sim_fail("usage", "%s added a row to %s that nobody used", who, o->name);
@@ -265,16 +330,18 @@ static void check_record(const struct object *o, const char *who, const struct r
 	if (was.closed.has)
 		check_closed(o, who, is);
 	if (goes_on) {
-		check_added(o, who, &was.open, &is->open, &second, is->open.at - was.open.at);
+		check_added(o, who, &was.open, &is->open, &second, was.open.at,
+			is->open.at - was.open.at);
 	} else if (was.open.has) {
 		if (!is->closed.has || is->closed.from != was.open.from)
 			sim_fail("usage", "%s lost the period of %s that was open", who, o->name);
-		check_added(o, who, &was.open, &is->closed, &second, is->closed.at - was.open.at);
+		check_added(o, who, &was.open, &is->closed, &second, was.open.at,
+			is->closed.at - was.open.at);
 		if (is->open.has)
-			check_added(
-				o, who, &nothing, &is->open, &second, is->open.at - is->closed.at);
+			check_added(o, who, &nothing, &is->open, &second, is->closed.at,
+				is->open.at - is->closed.at);
 	} else if (is->open.has) {
-		check_added(o, who, &nothing, &is->open, &second, 0);
+		check_added(o, who, &nothing, &is->open, &second, is->open.at, 0);
 	}
 	if (is->open.has || was.open.has)
 		check_time(o, who, is->open.has ? is->open.at : is->closed.at, !is->open.has);

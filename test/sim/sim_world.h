@@ -147,6 +147,10 @@ int probe_of(const char *url);
 /* http_client_do towards it. */
 int probe_call(
 	int machine, const struct http_request *req, struct http_response *ret, struct err *err);
+/* The same of gates: what they tell is drawn anew for each question. */
+int gate_at(const char *url);
+int gate_told(
+	int machine, const struct http_request *req, struct http_response *ret, struct err *err);
 /* From now on it answers, or does not, by chance; all of them answer. */
 void probes_change(int machine);
 void probes_mend(void);
