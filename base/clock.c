@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// base: a time of day as text.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base: a time of day as text. */
 #include "base/clock.h"
 
 const char *clock_text(int64_t seconds, char ret[static CLOCK_TEXT_SIZE])

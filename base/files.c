@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: configuration files on disk.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: configuration files on disk. */
 #include "base/files.h"
 
 #include <dirent.h>

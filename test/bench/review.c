@@ -1,10 +1,10 @@
-// SPDX-License-Identifier: Apache-2.0
-// bench: what each review costs, decided alone: no network. Reads the names of review documents
-// from stdin, one on each line, and answers each by both hooks over the shipped profiles and a pool
-// of argv[1] servers with 8 GPUs (argv[2] and [3]: the hooks); the replies come to stand in
-// FILE.mutate and FILE.validate. Prints hook, name, bytes, the reply's bytes and milliseconds of
-// CPU. Under callgrind
-// (--instr-atstart=no) it also leaves a dump for each, in that order.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench: what each review costs, decided alone: no network. Reads the names of review documents
+ * from stdin, one on each line, and answers each by both hooks over the shipped profiles and a pool
+ * of argv[1] servers with 8 GPUs (argv[2] and [3]: the hooks); the replies come to stand in
+ * FILE.mutate and FILE.validate. Prints hook, name, bytes, the reply's bytes and milliseconds of
+ * CPU. Under callgrind
+ * (--instr-atstart=no) it also leaves a dump for each, in that order. */
 #include <time.h>
 #include <valgrind/callgrind.h>
 

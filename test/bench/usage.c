@@ -1,8 +1,8 @@
-// SPDX-License-Identifier: Apache-2.0
-// bench: what usage (law P7) adds to a commit, alone: no network, no API server. A GPUServer of 8
-// GPUs with 24 claims, and so many rows of usage, is read, counted on and written, one after the
-// other in turn. One line for each number of rows: it, microseconds (medians) of reading the
-// object, of counting on, of writing it, and the bytes of the request.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench: what usage (law P7) adds to a commit, alone: no network, no API server. A GPUServer of 8
+ * GPUs with 24 claims, and so many rows of usage, is read, counted on and written, one after the
+ * other in turn. One line for each number of rows: it, microseconds (medians) of reading the
+ * object, of counting on, of writing it, and the bytes of the request. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/core/launcher/config: TOTAL_GPU_MEMORY as people write it, and profiles by
-// name.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of webhook/core/launcher/config: TOTAL_GPU_MEMORY as people write it, and profiles by
+ * name. */
 
 #include "test/unit/test.h"
 #include "webhook/core/launcher/config.h"

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/edge/settings/config_store and files: what is built out of which files,
-// what is refused, and the swap under readers.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of webhook/edge/settings/config_store and files: what is built out of which files,
+ * what is refused, and the swap under readers. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/stat.h>

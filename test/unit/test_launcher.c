@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/core/launcher/launcher: templates, argv, clients, and what a profile can
-// express.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of webhook/core/launcher/launcher: templates, argv, clients, and what a profile can
+ * express. */
 
 #include "base/buf.h"
 #include "test/unit/test.h"

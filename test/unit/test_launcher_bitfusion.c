@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/core/launcher/launcher_bitfusion: the origin's two files, unchanged, and
-// every way in which they can be wrong.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of webhook/core/launcher/launcher_bitfusion: the origin's two files, unchanged, and
+ * every way in which they can be wrong. */
 
 #include "base/buf.h"
 #include "base/yaml/yaml.h"

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/edge/admin/plain_routes: health, metrics, the page, the pool's JSON, and
-// what /v1/release takes for a pod.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of webhook/edge/admin/plain_routes: health, metrics, the page, the pool's JSON, and
+ * what /v1/release takes for a pod. */
 
 #include <sys/resource.h>
 #include <time.h>

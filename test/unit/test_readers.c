@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/edge/admin/readers: how long an answer holds, and whom others' tries keep
-// out.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of webhook/edge/admin/readers: how long an answer holds, and whom others' tries keep
+ * out. */
 #include <stdio.h>
 
 #include "test/unit/test.h"

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/core/inject/restricted: each rule of Pod Security `restricted` that an
-// injected container or volume can break.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of webhook/core/inject/restricted: each rule of Pod Security `restricted` that an
+ * injected container or volume can break. */
 
 #include "test/unit/test.h"
 #include "webhook/core/inject/restricted.h"

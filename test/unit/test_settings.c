@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// Unit tests of webhook/edge/settings/settings (with settings_file and settings_flags): precedence,
-// both dialects of the command line, and the sentence for every mistake.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unit tests of webhook/edge/settings/settings (with settings_file and settings_flags): precedence,
+ * both dialects of the command line, and the sentence for every mistake. */
 
 #include "test/unit/test.h"
 #include "webhook/edge/settings/settings.h"

@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0
-// cli: the webhook configurations for profiles of one's own. A server that rewrote its hooks would
-// fight whoever applies them from a repository, so this is done offline, for kustomize and the
-// chart.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: the webhook configurations for profiles of one's own. A server that rewrote its hooks would
+ * fight whoever applies them from a repository, so this is done offline, for kustomize and the
+ * chart. */
 #define _GNU_SOURCE 1 /* memmem */
 #include "webhook/cli/hooks.h"
 

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// cli: `poolgate serve --check`: would this configuration serve, and what would be in force?
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: `poolgate serve --check`: would this configuration serve, and what would be in force? */
 #include <inttypes.h>
 #include <stdio.h>
 

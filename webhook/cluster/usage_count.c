@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: usage as counters, and the API server asked about those who read them.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: usage as counters, and the API server asked about those who read them. */
 #include "webhook/cluster/usage_count.h"
 
 #include <pthread.h>

@@ -1,9 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0
-// test: stands in for a remote-GPU client, and for the programs that run through it. Called as
-// `bitfusion run ...` it prints its whole argv as one line {"launcher": [...]}, takes its own
-// options off and execs the rest. Called by any other name it prints
-// {"program": [...], "env": {...}} with the variables that E2E_ENV names ("A,B"), and ends with
-// E2E_STATUS after E2E_SLEEP seconds.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: stands in for a remote-GPU client, and for the programs that run through it. Called as
+ * `bitfusion run ...` it prints its whole argv as one line {"launcher": [...]}, takes its own
+ * options off and execs the rest. Called by any other name it prints
+ * {"program": [...], "env": {...}} with the variables that E2E_ENV names ("A,B"), and ends with
+ * E2E_STATUS after E2E_SLEEP seconds. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// test: holds a pod's namespaces until it is told to end; collects the children that others leave
-// to it.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: holds a pod's namespaces until it is told to end; collects the children that others leave
+ * to it. */
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

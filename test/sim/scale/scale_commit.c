@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0
-// sim/scale: edits of a server's status as webhook/cluster/ledger/servers_commit.c makes them:
-// those of a replica that wait for the same server share one PUT with the version that they were
-// made from; after a conflict a GET, and the edits are tried on what it brought.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim/scale: edits of a server's status as webhook/cluster/ledger/servers_commit.c makes them:
+ * those of a replica that wait for the same server share one PUT with the version that they were
+ * made from; after a conflict a GET, and the edits are tried on what it brought. */
 #include <stdlib.h>
 #include <string.h>
 

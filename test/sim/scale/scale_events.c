@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// sim/scale: what happens next: a heap by time, and by the order in which it was planned.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim/scale: what happens next: a heap by time, and by the order in which it was planned. */
 #include <stdlib.h>
 
 #include "test/sim/scale/scale.h"

@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0
-// sim/scale: what the leader writes, which meets what reviews write: that a pod was seen, once a
-// second and server, and that it has ended, at most every 100 ms
-// (webhook/cluster/claims/claims_end.c). It is the first replica.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim/scale: what the leader writes, which meets what reviews write: that a pod was seen, once a
+ * second and server, and that it has ended, at most every 100 ms
+ * (webhook/cluster/claims/claims_end.c). It is the first replica. */
 #include <stdlib.h>
 
 #include "test/sim/scale/scale.h"

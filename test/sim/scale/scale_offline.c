@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// sim/scale: what a pool could hold whose pods may be moved at every moment: packed anew, largest
-// first, each where it leaves least.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim/scale: what a pool could hold whose pods may be moved at every moment: packed anew, largest
+ * first, each where it leaves least. */
 #include <stdlib.h>
 
 #include "test/sim/scale/scale.h"

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// sim/scale: the pool, and the product's own placement on what somebody believes of it.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim/scale: the pool, and the product's own placement on what somebody believes of it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

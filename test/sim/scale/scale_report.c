@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// sim/scale: what came of it, for people and for draw.py.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim/scale: what came of it, for people and for draw.py. */
 #include <stdio.h>
 #include <stdlib.h>
 

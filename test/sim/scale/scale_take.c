@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0
-// sim/scale: a review's way to its claim as webhook/cluster/ledger/ledger_kube*.c goes it: decide
-// on the picture, reserve, commit server by server, after a conflict decide again; a "no" rests on
-// a list that was begun after the review came (R4), and waits as R14 has it.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim/scale: a review's way to its claim as webhook/cluster/ledger/ledger_kube*.c goes it: decide
+ * on the picture, reserve, commit server by server, after a conflict decide again; a "no" rests on
+ * a list that was begun after the review came (R4), and waits as R14 has it. */
 #include <stdlib.h>
 #include <string.h>
 

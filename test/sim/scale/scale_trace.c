@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: Apache-2.0
-// sim/scale: pods as a published trace has them. The tables below are of a sample of Alibaba's
-// cluster-trace-gpu-v2023, the trace of "Beware of Fragmentation" (USENIX ATC 2023); README.md says
-// which rows.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim/scale: pods as a published trace has them. The tables below are of a sample of Alibaba's
+ * cluster-trace-gpu-v2023, the trace of "Beware of Fragmentation" (USENIX ATC 2023); README.md says
+ * which rows. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

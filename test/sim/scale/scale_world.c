@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// sim/scale: the API server's truth, what replicas believe of it, and time.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sim/scale: the API server's truth, what replicas believe of it, and time. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: which lines the log has already.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: which lines the log has already. */
 #include "webhook/cluster/duty/repeat.h"
 
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: a counting set of uids: open addressing, and removal that leaves no gaps.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: a counting set of uids: open addressing, and removal that leaves no gaps. */
 #include "webhook/cluster/duty/uid_set.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: the shared ledger: a review's way to its claim, try after try: decide, commit on each
-// server by compare-and-swap, answer.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: the shared ledger: a review's way to its claim, try after try: decide, commit on each
+ * server by compare-and-swap, answer. */
 #include "webhook/cluster/ledger/ledger_kube.h"
 
 #include "base/clock.h"

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: a copy of this replica's picture, on which a review decides without the lock.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: a copy of this replica's picture, on which a review decides without the lock. */
 #include "webhook/cluster/ledger/ledger_kube_impl.h"
 #include "webhook/core/pool/queue.h"
 

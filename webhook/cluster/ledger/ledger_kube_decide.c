@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: which GPUs a review asks for, by this replica's picture, and when a refusal is final
-// (rules R4 and R6).
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: which GPUs a review asks for, by this replica's picture, and when a refusal is final
+ * (rules R4 and R6). */
 #include "base/clock.h"
 #include "webhook/cluster/ledger/ledger_kube_impl.h"
 #include "webhook/core/pool/queue.h"

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: what a pod's uid holds already: reviews that are answered from it (rule R1), and what
-// two reviews of one uid leave behind.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: what a pod's uid holds already: reviews that are answered from it (rule R1), and what
+ * two reviews of one uid leave behind. */
 #include "base/clock.h"
 #include "webhook/cluster/ledger/ledger_kube_impl.h"
 

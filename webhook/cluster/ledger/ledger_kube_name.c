@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: claims of other pods that have, or had, the name of the pod under review: a name that is
-// taken (rule R12), a pod that follows another (rules R6 and R13).
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: claims of other pods that have, or had, the name of the pod under review: a name that is
+ * taken (rule R12), a pod that follows another (rules R6 and R13). */
 #include "base/clock.h"
 #include "webhook/cluster/ledger/ledger_kube_impl.h"
 

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: what a namespace may hold whose pods were let in and never came (rule R12): a
-// ResourceQuota, another hook or a name that exists refuses them behind us.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: what a namespace may hold whose pods were let in and never came (rule R12): a
+ * ResourceQuota, another hook or a name that exists refuses them behind us. */
 #include "webhook/cluster/ledger/ledger_kube_impl.h"
 
 #define BYTES_PER_MB 1000000u

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: the shared ledger's other half: claims whose "allowed" was never sent go back (rule R3).
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: the shared ledger's other half: claims whose "allowed" was never sent go back (rule R3).
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: the shared ledger's picture, for people and metrics.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: the shared ledger's picture, for people and metrics. */
 #include <stdlib.h>
 
 #include "webhook/cluster/ledger/ledger_kube_impl.h"

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: all GPUServers as this replica knows them: their states, the table of them, its
-// beginning and end.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: all GPUServers as this replica knows them: their states, the table of them, its
+ * beginning and end. */
 #include "webhook/cluster/ledger/servers.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: edits of a server's status: those that wait for the same server go into one
-// compare-and-swap (rule R2).
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: edits of a server's status: those that wait for the same server go into one
+ * compare-and-swap (rule R2). */
 #include <stdlib.h>
 
 #include "base/clock.h"

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: lists of the GPUServers past every cache, on a thread of their own, for those whose "no"
-// rests on one (rules R4, R14).
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: lists of the GPUServers past every cache, on a thread of their own, for those whose "no"
+ * rests on one (rules R4, R14). */
 #include <stdlib.h>
 
 #include "base/clock.h"

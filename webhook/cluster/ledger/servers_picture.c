@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: the picture of all GPUServers: states in, an inventory and what is taken of it out.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: the picture of all GPUServers: states in, an inventory and what is taken of it out. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>

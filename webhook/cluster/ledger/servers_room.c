@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: each server's place in the picture, and what is taken and free of its GPUs there.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: each server's place in the picture, and what is taken and free of its GPUs there. */
 #include <stdlib.h>
 
 #include "webhook/cluster/ledger/servers_impl.h"

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: how the picture of the GPUServers is kept: a watch.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: how the picture of the GPUServers is kept: a watch. */
 #include <stdio.h>
 #include <stdlib.h>
 

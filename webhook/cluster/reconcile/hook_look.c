@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: the conditions of our validating hook, as they are in the cluster.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: the conditions of our validating hook, as they are in the cluster. */
 #include "webhook/cluster/reconcile/hook_look.h"
 
 #include <pthread.h>

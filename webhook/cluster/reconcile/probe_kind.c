@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: what is asked of probes: which GPUs there are, and whether they are fit.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: what is asked of probes: which GPUs there are, and whether they are fit. */
 #include <stdio.h>
 
 #include "webhook/cluster/reconcile/probe_poll_impl.h"

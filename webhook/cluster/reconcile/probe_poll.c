@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: the leader's duties that ask the probes and gates of GPU servers. A few threads take the
-// one that is due next from one table.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: the leader's duties that ask the probes and gates of GPU servers. A few threads take the
+ * one that is due next from one table. */
 #include "webhook/cluster/reconcile/probe_poll.h"
 
 #include <stdlib.h>

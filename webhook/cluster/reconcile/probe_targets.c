@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: the table of probes or gates: whom to ask, and when.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: the table of probes or gates: whom to ask, and when. */
 #include <stdlib.h>
 #include <string.h>
 

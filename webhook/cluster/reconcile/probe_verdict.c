@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: what becomes of an answer of a probe or a gate, or of none, in the server's status.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: what becomes of an answer of a probe or a gate, or of none, in the server's status. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// core: the rules of Pod Security `restricted` that concern an injected container and its volumes.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: the rules of Pod Security `restricted` that concern an injected container and its volumes.
+ */
 #include "webhook/core/inject/restricted.h"
 
 #include <stdlib.h>

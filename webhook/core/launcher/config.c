@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// core: looking things up in the configuration, and the nominal GPU's memory as people write it.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: looking things up in the configuration, and the nominal GPU's memory as people write it. */
 #include "webhook/core/launcher/config.h"
 
 #include "base/text.h"

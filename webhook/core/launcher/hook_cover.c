@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// core: which Secrets the conditions of the validating hook know. CEL is not evaluated: `poolgate
-// hooks` writes names as literals.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: which Secrets the conditions of the validating hook know. CEL is not evaluated: `poolgate
+ * hooks` writes names as literals. */
 #include "webhook/core/launcher/hook_cover.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// core: argv, options and shell of a profile document: what the launcher is started with.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: argv, options and shell of a profile document: what the launcher is started with. */
 #include "webhook/core/launcher/launcher_argv.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// core: the profile "bitfusion" out of the origin's client catalogue and sidecar config.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: the profile "bitfusion" out of the origin's client catalogue and sidecar config. */
 #include "webhook/core/launcher/launcher_bitfusion.h"
 
 #include <string.h>

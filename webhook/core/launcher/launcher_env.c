@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// core: env of a profile document: what is set around the program.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: env of a profile document: what is set around the program. */
 #include "webhook/core/launcher/launcher_env.h"
 
 #include "base/yaml/yaml_config.h"

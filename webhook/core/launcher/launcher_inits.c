@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// core: the init containers of a profile: places filled, resources taken apart, everything else
-// verbatim.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: the init containers of a profile: places filled, resources taken apart, everything else
+ * verbatim. */
 #include "webhook/core/launcher/launcher_inits.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// core: a launcher profile out of its document: head, clients, objects, and the rules that bind
-// them to each other.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: a launcher profile out of its document: head, clients, objects, and the rules that bind
+ * them to each other. */
 #include "webhook/core/launcher/launcher_load.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// core: the Kubernetes objects of a profile: checked where we rely on them, otherwise as the
-// operator wrote them.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: the Kubernetes objects of a profile: checked where we rely on them, otherwise as the
+ * operator wrote them. */
 #include "webhook/core/launcher/launcher_parts.h"
 
 #include <string.h>

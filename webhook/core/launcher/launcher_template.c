@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// core: the templates of a profile document and the conditions under which they are written, read
-// and checked.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: the templates of a profile document and the conditions under which they are written, read
+ * and checked. */
 #include "webhook/core/launcher/launcher_template.h"
 
 #include <string.h>

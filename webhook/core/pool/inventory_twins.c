@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// core: which servers of an inventory are one machine (rule R15).
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: which servers of an inventory are one machine (rule R15). */
 #include <stdlib.h>
 
 #include "base/text.h"

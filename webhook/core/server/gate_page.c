@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// core: a gate's page, read and written by one table.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: a gate's page, read and written by one table. */
 #include "webhook/core/server/gate_page.h"
 
 #include "base/json/json_record.h"

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// core: reads a probe's inventory; brings it into a GPUServer's status.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: reads a probe's inventory; brings it into a GPUServer's status. */
 #include "webhook/core/server/probe_inventory.h"
 
 #include <string.h>

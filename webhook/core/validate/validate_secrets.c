@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// core: who reads the client's Secrets: a pod that asks for nothing, a container that is added to
-// one that lives.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: who reads the client's Secrets: a pod that asks for nothing, a container that is added to
+ * one that lives. */
 #include "webhook/core/pod/gpu_request.h"
 #include "webhook/core/validate/validate_check.h"
 

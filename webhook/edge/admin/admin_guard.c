@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: the Host header on the admin listener.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: the Host header on the admin listener. */
 #include "webhook/edge/admin/admin_guard.h"
 
 #include <arpa/inet.h>

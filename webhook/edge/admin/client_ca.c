@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: client CAs, loaded and told.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: client CAs, loaded and told. */
 #include "webhook/edge/admin/client_ca.h"
 
 #include "base/files.h"

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: writing /metrics.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: writing /metrics. */
 #include "webhook/edge/admin/metrics_page.h"
 
 #include <stddef.h>

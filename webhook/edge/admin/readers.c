@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: answers about tokens, known by the tokens' digests.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: answers about tokens, known by the tokens' digests. */
 #include "webhook/edge/admin/readers.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: build, verify, swap: config, pool and certificate, each for itself.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: build, verify, swap: config, pool and certificate, each for itself. */
 #include "webhook/edge/admin/reload.h"
 
 #include <string.h>

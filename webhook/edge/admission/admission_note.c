@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: what is told of a review: its time, its counts, its line in the log, its place among the
-// last decisions.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: what is told of a review: its time, its counts, its line in the log, its place among the
+ * last decisions. */
 #include "webhook/edge/admission/admission_impl.h"
 
 void call_begin(struct call *c)

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: two rings of decisions under one lock.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: two rings of decisions under one lock. */
 #include "webhook/edge/admission/decisions.h"
 
 #include <pthread.h>

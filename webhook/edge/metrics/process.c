@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: /proc/self/stat and its neighbours as metrics with the names that every exporter uses.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: /proc/self/stat and its neighbours as metrics with the names that every exporter uses. */
 #include "webhook/edge/metrics/process.h"
 
 #include <dirent.h>

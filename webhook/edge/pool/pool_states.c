@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: GPUs' memory by state.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: GPUs' memory by state. */
 #include "webhook/edge/pool/pool_states.h"
 
 const char *pool_state_name(enum pool_state s)

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: building the configuration from its files, and swapping it under the reviews.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: building the configuration from its files, and swapping it under the reviews. */
 #include "webhook/edge/settings/config_store.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: what the server was told: defaults, then the file, then the environment, then the command
-// line.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: what the server was told: defaults, then the file, then the environment, then the command
+ * line. */
 #include "webhook/edge/settings/settings.h"
 
 #include <stdio.h>

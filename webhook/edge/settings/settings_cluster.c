@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: the settings of a server that runs with a cluster: the config file's key `cluster`.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: the settings of a server that runs with a cluster: the config file's key `cluster`. */
 #include <string.h>
 
 #include "base/text.h"

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: the config file, key by key.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: the config file, key by key. */
 #include "webhook/edge/settings/settings_file.h"
 
 #include <string.h>

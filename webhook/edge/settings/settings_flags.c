@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: the server's command line. One dash and two mean the same, as with Go's flag package, which
-// the origin used.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: the server's command line. One dash and two mean the same, as with Go's flag package, which
+ * the origin used. */
 #include "webhook/edge/settings/settings_flags.h"
 
 #include <stdbool.h>

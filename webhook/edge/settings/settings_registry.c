@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: the settings of registries that may be asked what images start: the config file's key
-// `registries`.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: the settings of registries that may be asked what images start: the config file's key
+ * `registries`. */
 #include "base/yaml/yaml.h"
 #include "base/yaml/yaml_config.h"
 #include "net/address.h"

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: who named which path, for the sentence about a file that cannot be opened.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: who named which path, for the sentence about a file that cannot be opened. */
 #include <stdio.h>
 #include <string.h>
 

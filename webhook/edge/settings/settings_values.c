@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: what each flag of the command line says of the settings.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: what each flag of the command line says of the settings. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
