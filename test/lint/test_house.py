@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/design.md says of the house is so: its picture, the files that it names, the rules and who keeps them."""
+"""What docs/design.md says of the house is so: its picture, the files that it names, the rules and who keeps them. And the mutants of the
+rules are of this house."""
+import glob
 import importlib.machinery
 import importlib.util
 import os
 import re
+import subprocess
 
 import floors
 
@@ -69,3 +72,10 @@ def test_circles():
 def test_no_circle_of_includes():
     graph = house.includes()
     assert not house.circles(graph) and not house.circles(house.by_room(graph))
+
+
+def test_mutants_apply():
+    """A mutant of the simulator that does not would be noticed before a release alone."""
+    for path in glob.glob(os.path.join(ROOT, "test/sim/mutants/*.patch")):
+        done = subprocess.run(["git", "apply", "--check", path], cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 0, done.stderr
