@@ -7,8 +7,6 @@
 
 #include <stdbool.h>
 
-#include <stdbool.h>
-
 enum probe_code {
 	CODE_NONE,
 	/* CUDA cannot be used at all: exit status 3 */
