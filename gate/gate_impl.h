@@ -138,7 +138,7 @@ struct gate {
 	bool told_no_token;                  /* that the leader's cannot be read */
 	/* What is used of the GPUs. */
 	struct gpus *gpus; /* NULL: nobody looks */
-	struct usage usage;
+	struct gate_usage usage;
 	struct mps mps;
 	struct selftest selftest;
 	int64_t looked_at_ms; /* the same moment as usage.looked_ms, since 1970 */

@@ -55,8 +55,8 @@ int usage_look_read(struct slice line, struct arena *a, struct usage_look *ret, 
 /* ---- judging ---- */
 
 struct judge {
-	struct usage now;
-	const struct usage *before;
+	struct gate_usage now;
+	const struct gate_usage *before;
 	const struct picture *p;
 	const struct usage_rules *rules;
 	int64_t now_ms;
@@ -64,7 +64,7 @@ struct judge {
 	size_t max_claims, max_strangers;
 };
 
-static struct usage_claim *find(const struct usage *u, const char *uid)
+static struct usage_claim *find(const struct gate_usage *u, const char *uid)
 {
 	for (size_t i = 0; i < u->n_claims; i++)
 		if (strcmp(u->claims[i].uid, uid) == 0)
@@ -188,7 +188,7 @@ static void carry_over(struct judge *j, struct usage_claim *c)
 	j->now.used = sum(j->now.used, c->used);
 }
 
-int usage_judge(struct usage *u, const struct usage_look *look, const struct picture *p,
+int usage_judge(struct gate_usage *u, const struct usage_look *look, const struct picture *p,
 	const struct usage_rules *rules, const struct usage_who *who, int64_t now_ms,
 	struct err *err)
 {
@@ -222,7 +222,7 @@ int usage_judge(struct usage *u, const struct usage_look *look, const struct pic
 	return 0;
 }
 
-bool usage_stuck(struct usage *u, const char *uid, bool stuck)
+bool usage_stuck(struct gate_usage *u, const char *uid, bool stuck)
 {
 	struct usage_claim *c = find(u, uid);
 	bool new = c && c->stuck != stuck;
@@ -232,17 +232,17 @@ bool usage_stuck(struct usage *u, const char *uid, bool stuck)
 	return new;
 }
 
-void usage_release(struct usage *u)
+void usage_release(struct gate_usage *u)
 {
 	if (u->looked_ms)
 		arena_release(&u->arena);
-	*u = (struct usage){0};
+	*u = (struct gate_usage){0};
 }
 
 /* ---- the page ---- */
 
 /* The first of each GPU, or all others: they are in the order of their GPUs. */
-static void tell_strangers(const struct usage *u, bool first, struct gate_page *ret)
+static void tell_strangers(const struct gate_usage *u, bool first, struct gate_page *ret)
 {
 	for (size_t i = 0; i < u->n_strangers && ret->n_strangers < GATE_PAGE_STRANGERS_MAX; i++) {
 		const struct usage_stranger *s = &u->strangers[i];
@@ -253,7 +253,7 @@ static void tell_strangers(const struct usage *u, bool first, struct gate_page *
 	}
 }
 
-bool usage_page(const struct usage *u, int64_t now_ms, struct arena *a, struct gate_page *ret)
+bool usage_page(const struct gate_usage *u, int64_t now_ms, struct arena *a, struct gate_page *ret)
 {
 	ret->claims = arena_array(a, u->n_claims, sizeof(*ret->claims));
 	ret->strangers = arena_array(a, u->n_strangers, sizeof(*ret->strangers));

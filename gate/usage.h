@@ -76,7 +76,7 @@ struct usage_stranger {
 };
 
 /* Zero it to begin. Everything lives in the arena. */
-struct usage {
+struct gate_usage {
 	struct arena arena;
 	struct usage_claim *claims;
 	size_t n_claims;
@@ -97,15 +97,15 @@ struct usage_who {
 };
 
 /* What follows from a look at that time, with what was known before. ERR_NOMEM: *u is as it was. */
-int usage_judge(struct usage *u, const struct usage_look *look, const struct picture *p,
+int usage_judge(struct gate_usage *u, const struct usage_look *look, const struct picture *p,
 	const struct usage_rules *rules, const struct usage_who *who, int64_t now_ms,
 	struct err *err);
 /* MPS has not answered, or has by now. True: that is new. */
-bool usage_stuck(struct usage *u, const char *uid, bool stuck);
+bool usage_stuck(struct gate_usage *u, const char *uid, bool stuck);
 /* Nothing is known any more. */
-void usage_release(struct usage *u);
+void usage_release(struct gate_usage *u);
 
 /* Claims and strangers of the page, in the arena. False: no memory. */
-bool usage_page(const struct usage *u, int64_t now_ms, struct arena *a, struct gate_page *ret);
+bool usage_page(const struct gate_usage *u, int64_t now_ms, struct arena *a, struct gate_page *ret);
 
 #endif

@@ -140,7 +140,7 @@ int kube_request_init(struct kube_request *r, const struct kube *k, const char *
 		return err_set(err, ERR_NOMEM, "%s %s: out of memory", method, path);
 	r->headers[0] = "Accept: application/json";
 	r->headers[1] = r->content_type.data;
-	r->http = (struct http_request){.method = method,
+	r->http = (struct http_ask){.method = method,
 		.url = r->url.data,
 		.headers = r->headers,
 		.bearer = r->token.len ? r->token.data : NULL,

@@ -8,7 +8,7 @@
 
 /* What a request to the API server points into. */
 struct kube_request {
-	struct http_request http;
+	struct http_ask http;
 	struct buf url, token, content_type;
 	const char *headers[3];
 };

@@ -23,7 +23,7 @@ struct http_client {
 	bool too_big;
 	bool barred; /* an address was refused by whoever asked */
 	/* Of the call that runs. */
-	const struct http_request *req;
+	const struct http_ask *req;
 	const struct http_stream *to; /* NULL: the answer is collected in body */
 	bool headed;                  /* the head is whole */
 	bool stopped;                 /* by whoever asked, in a callback */
@@ -175,7 +175,7 @@ static bool clean(const char *s)
 	return true;
 }
 
-static int check(const struct http_request *req, struct err *err)
+static int check(const struct http_ask *req, struct err *err)
 {
 	bool ok = clean(req->method) && clean(req->url) && (!req->bearer || clean(req->bearer));
 
@@ -194,7 +194,7 @@ static int check(const struct http_request *req, struct err *err)
 
 /* The header list, with an empty Expect: a large body would else wait a second for leave to be
  * sent. */
-static struct curl_slist *headers(const struct http_client_lib *lib, const struct http_request *req)
+static struct curl_slist *headers(const struct http_client_lib *lib, const struct http_ask *req)
 {
 	struct curl_slist *list = lib->slist_append(NULL, "Expect:"), *more;
 
@@ -208,7 +208,7 @@ static struct curl_slist *headers(const struct http_client_lib *lib, const struc
 }
 
 /* How the connection is made. */
-static void set_transport(struct http_client *c, const struct http_request *req)
+static void set_transport(struct http_client *c, const struct http_ask *req)
 {
 	const struct http_client_lib *lib = c->lib;
 	CURL *easy = c->easy;
@@ -260,8 +260,7 @@ static void set_transport(struct http_client *c, const struct http_request *req)
 	}
 }
 
-static void set_request(
-	struct http_client *c, const struct http_request *req, struct curl_slist *list)
+static void set_request(struct http_client *c, const struct http_ask *req, struct curl_slist *list)
 {
 	const struct http_client_lib *lib = c->lib;
 	CURL *easy = c->easy;
@@ -308,7 +307,7 @@ static enum http_trouble trouble_of(const struct http_client *c, CURLcode rc)
 
 /* What libcurl says as an error of ours. */
 static int failure(
-	const struct http_client *c, const struct http_request *req, CURLcode rc, struct err *err)
+	const struct http_client *c, const struct http_ask *req, CURLcode rc, struct err *err)
 {
 	const char *text = *c->error ? c->error : c->lib->easy_strerror(rc);
 	const char *verb = req->name ? "" : req->method, *gap = req->name ? "" : " ";
@@ -342,8 +341,8 @@ static int failure(
 }
 
 /* Send the request; what comes back is in c->body or was handed to `to`. */
-static int perform(struct http_client *c, const struct http_request *req,
-	const struct http_stream *to, long *ret_status, struct err *err)
+static int perform(struct http_client *c, const struct http_ask *req, const struct http_stream *to,
+	long *ret_status, struct err *err)
 {
 	int code = check(req, err);
 	struct curl_slist *list;
@@ -376,7 +375,7 @@ static int perform(struct http_client *c, const struct http_request *req,
 	return code;
 }
 
-int http_client_do(struct http_client *c, const struct http_request *req, struct http_response *ret,
+int http_client_do(struct http_client *c, const struct http_ask *req, struct http_response *ret,
 	struct err *err)
 {
 	long status = 0;
@@ -392,7 +391,7 @@ int http_client_do(struct http_client *c, const struct http_request *req, struct
 	return 0;
 }
 
-int http_client_stream(struct http_client *c, const struct http_request *req,
+int http_client_stream(struct http_client *c, const struct http_ask *req,
 	const struct http_stream *to, struct err *err)
 {
 	long status = 0;

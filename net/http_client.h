@@ -20,7 +20,7 @@ struct sockaddr;
 enum http_trouble { HTTP_TROUBLE_OTHER, HTTP_TROUBLE_NAME, HTTP_TROUBLE_CERTIFICATE };
 
 /* Everything is borrowed for the call. */
-struct http_request {
+struct http_ask {
 	const char *method;         /* "GET", "POST", "PUT", "PATCH", "DELETE", … */
 	const char *url;            /* http:// or https:// */
 	const char *const *headers; /* "Name: value" lines, NULL-terminated; NULL for none */
@@ -70,7 +70,7 @@ void http_client_free(struct http_client *c);
  * its status. ERR_INVALID (URL or a control character in what is sent), ERR_TIMEOUT, ERR_TOOBIG
  * (over max_bytes), ERR_REFUSED (by may_connect), ERR_NOMEM, ERR_IO (everything else: names,
  * connections, TLS, broken answers). The message names method and URL. */
-int http_client_do(struct http_client *c, const struct http_request *req, struct http_response *ret,
+int http_client_do(struct http_client *c, const struct http_ask *req, struct http_response *ret,
 	struct err *err);
 
 /* Somebody who takes an answer piece by piece, as long as it lasts: a watch. */
@@ -90,7 +90,7 @@ struct http_stream {
  * request's limits only connect_ms counts, and `to` is asked how long silence may last. 0: the
  * other side ended the body, or `to` did. Else as http_client_do; what came before an error was
  * handed over. */
-int http_client_stream(struct http_client *c, const struct http_request *req,
+int http_client_stream(struct http_client *c, const struct http_ask *req,
 	const struct http_stream *to, struct err *err);
 
 #endif

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 
 /* Lines are counted on the way: nodes come in the order of the text. */
-struct place {
+struct json_place {
 	const struct json *json;
 	size_t at;
 	size_t line_start;
 	uint32_t line;
 };
 
-static void go_to(struct place *p, const struct json_node *v, struct yaml_node *node)
+static void go_to(struct json_place *p, const struct json_node *v, struct yaml_node *node)
 {
 	for (; p->at < v->at; p->at++) {
 		if (p->json->text[p->at] == '\n') {
@@ -55,7 +55,7 @@ static struct yaml_node *one_node(
 
 /* Make the nodes from *index to the end of the value there. */
 static struct yaml_node *build(
-	struct yaml_doc *doc, struct place *p, uint32_t *index, bool with_lines)
+	struct yaml_doc *doc, struct json_place *p, uint32_t *index, bool with_lines)
 {
 	const struct json_node *v = &p->json->node[(*index)++];
 	struct yaml_node *node = one_node(doc, p->json, v);
@@ -86,7 +86,7 @@ static struct yaml_node *build(
 int yaml_node_from_json(struct yaml_doc *doc, const struct json *j, const struct json_node *value,
 	struct yaml_node **ret, struct err *err)
 {
-	struct place p = {.json = j, .line = 1};
+	struct json_place p = {.json = j, .line = 1};
 	uint32_t index = (uint32_t)(value - j->node);
 	struct yaml_node *node = build(doc, &p, &index, false);
 
@@ -112,7 +112,7 @@ int yaml_from_json(struct arena *arena, const char *file, struct slice text,
 	json_init(&j);
 	rc = json_read_copy(&j, text.at, text.len, YAML_NODES_MAX, &copy, err);
 	if (rc == 0) {
-		struct place p = {.json = &j, .line = 1};
+		struct json_place p = {.json = &j, .line = 1};
 
 		*doc = (struct yaml_doc){.file = file, .arena = arena, .line = 1, .json = true};
 		doc->root = build(doc, &p, &index, true);

@@ -66,7 +66,7 @@ static void check_page(const struct gate_page *p)
 	arena_release(&a);
 }
 
-static void check_used(const struct usage *u)
+static void check_used(const struct gate_usage *u)
 {
 	struct gate_page p = {.version = GATE_PAGE_VERSION, .server = "s", .looked_ms = 1000};
 	struct arena a;
@@ -97,7 +97,7 @@ static void try_look(struct slice text)
 	const struct picture p = {.claim = &claim, .n_claims = 1};
 	const struct usage_rules rules = {.context_bytes = 100, .margin_percent = 5};
 	const struct usage_who who = {NULL, claim_of, passes};
-	struct usage u = {0};
+	struct gate_usage u = {0};
 	struct usage_look look;
 	struct err err = {0};
 	struct arena a;

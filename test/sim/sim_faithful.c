@@ -43,7 +43,7 @@ static bool go_on(void *ctx)
 	return true;
 }
 
-static void ask(struct http_client *client, const struct http_request *req, struct got *got)
+static void ask(struct http_client *client, const struct http_ask *req, struct got *got)
 {
 	struct http_stream stream = {take_head, take_data, go_on, got, NULL};
 	struct http_response answer = {0};
@@ -86,7 +86,7 @@ static const char *text_of(cJSON *line, const char *name)
 
 /* The replica has some time to become ready, and what it is asked for the first time comes later
  * still. */
-static void review(const struct http_request *req, struct got *got)
+static void review(const struct http_ask *req, struct got *got)
 {
 	char *answer;
 
@@ -107,7 +107,7 @@ static void serve(struct http_client *client, cJSON *line)
 {
 	cJSON *body = store_at(line, "body", NULL);
 	char *sent = body ? cJSON_PrintUnformatted(body) : NULL;
-	struct http_request req = {.method = text_of(line, "method"),
+	struct http_ask req = {.method = text_of(line, "method"),
 		.url = text_of(line, "path"),
 		.body = {sent, sent ? strlen(sent) : 0},
 		.timeout_ms = 60000,

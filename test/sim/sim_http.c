@@ -259,7 +259,7 @@ static const char *date_line(void)
 	return line;
 }
 
-int http_client_do(struct http_client *client, const struct http_request *req,
+int http_client_do(struct http_client *client, const struct http_ask *req,
 	struct http_response *ret, struct err *err)
 {
 	struct call *c;
@@ -429,11 +429,11 @@ static int watch(const char *path, enum kind kind, const struct http_stream *to,
 	return 0;
 }
 
-int http_client_stream(struct http_client *client, const struct http_request *req,
+int http_client_stream(struct http_client *client, const struct http_ask *req,
 	const struct http_stream *to, struct err *err)
 {
 	const char *path = path_of(req->url);
-	struct http_request one = *req;
+	struct http_ask one = *req;
 	struct http_response got = {0};
 	int rc;
 

@@ -82,8 +82,7 @@ static void report(int machine, struct http_response *ret)
 	probes_forget(machine);
 }
 
-int probe_call(
-	int machine, const struct http_request *req, struct http_response *ret, struct err *err)
+int probe_call(int machine, const struct http_ask *req, struct http_response *ret, struct err *err)
 {
 	int64_t until = sim_now() + req->timeout_ms * 1000;
 	enum mood mood = probes[machine].mood;
@@ -153,8 +152,7 @@ static void tell_claims(const struct object *o, struct buf *out)
 	}
 }
 
-int gate_told(
-	int machine, const struct http_request *req, struct http_response *ret, struct err *err)
+int gate_told(int machine, const struct http_ask *req, struct http_response *ret, struct err *err)
 {
 	struct object *o;
 

@@ -139,18 +139,16 @@ void caps_owed(char *out, size_t size);
 
 /* ---- sim_probe.c ---- */
 
-struct http_request;
+struct http_ask;
 struct http_response;
 struct err;
 /* Whose probe is asked by this URL; -1: nobody's. */
 int probe_of(const char *url);
 /* http_client_do towards it. */
-int probe_call(
-	int machine, const struct http_request *req, struct http_response *ret, struct err *err);
+int probe_call(int machine, const struct http_ask *req, struct http_response *ret, struct err *err);
 /* The same of gates: what they tell is drawn anew for each question. */
 int gate_at(const char *url);
-int gate_told(
-	int machine, const struct http_request *req, struct http_response *ret, struct err *err);
+int gate_told(int machine, const struct http_ask *req, struct http_response *ret, struct err *err);
 /* From now on it answers, or does not, by chance; all of them answer. */
 void probes_change(int machine);
 void probes_mend(void);

@@ -13,7 +13,7 @@ static struct picture_claim claims[] = {
 	{.uid = "a", .gpu = gpus_a, .n_gpus = 2}, {.uid = "b", .gpu = gpus_b, .n_gpus = 1}};
 static const struct picture picture = {.claim = claims, .n_claims = 2};
 static const struct usage_rules rules = {.context_bytes = 500 * MIB, .margin_percent = 5};
-static struct usage usage;
+static struct gate_usage usage;
 
 /* 1xx is of a, 2xx of b, 3xx of a claim that the picture does not have. */
 static const char *claim_of(void *ctx, pid_t pid)
@@ -34,7 +34,7 @@ static const struct usage_who who = {NULL, claim_of, passes};
 
 FIXTURE(set_up)
 {
-	usage = (struct usage){0};
+	usage = (struct gate_usage){0};
 	return 0;
 }
 

@@ -110,7 +110,7 @@ FIXTURE(setup)
 
 struct fixture {
 	struct http_client *c;
-	struct http_request req;
+	struct http_ask req;
 	struct http_response res;
 	struct err e;
 	char url[256];
@@ -122,7 +122,7 @@ static void fixture_init(struct fixture *f)
 	f->c = http_client_new(&f->e);
 	if (!f->c)
 		fail_msg("%s", f->e.msg);
-	f->req = (struct http_request){
+	f->req = (struct http_ask){
 		.method = "GET", .url = f->url, .timeout_ms = 5000, .max_bytes = 4096};
 }
 

@@ -36,7 +36,7 @@ static void ask_as(const struct made_pair *pair, bool insecure, int expected, co
 {
 	struct http_client *c = http_client_new(NULL);
 	char url[64];
-	struct http_request req = {.method = "GET",
+	struct http_ask req = {.method = "GET",
 		.url = url,
 		.ca_file = ca_file,
 		.insecure = insecure,

@@ -13,7 +13,7 @@
 struct stream {
 	struct api *api;
 	struct http_client *c;
-	struct http_request req;
+	struct http_ask req;
 	struct http_stream to;
 	struct err e;
 	char url[256];
@@ -74,7 +74,7 @@ static void stream_init(struct stream *s)
 	buf_init(&s->got, 1 << 20);
 	s->to = (struct http_stream){on_head, on_data, go_on, s, on_line};
 	snprintf(s->url, sizeof(s->url), "%s/watch", api_url(s->api));
-	s->req = (struct http_request){.method = "GET", .url = s->url, .timeout_ms = 5000};
+	s->req = (struct http_ask){.method = "GET", .url = s->url, .timeout_ms = 5000};
 }
 
 static int stream_run(struct stream *s)
@@ -324,7 +324,7 @@ TEST(test_client_certificate)
 	assert_int_equal(getsockname(sec.fd, (struct sockaddr *)&addr, &len), 0);
 	assert_int_equal(pthread_create(&t, NULL, serve_secure, &sec), 0);
 	snprintf(url, sizeof(url), "https://localhost:%d/", ntohs(addr.sin_port));
-	struct http_request req = {.method = "GET",
+	struct http_ask req = {.method = "GET",
 		.url = url,
 		.ca_file = ca,
 		.cert_file = cert,

@@ -75,7 +75,7 @@ static int ask(const char *server, const char *method, const char *path, struct 
 {
 	static const char *const headers[] = {"Content-Type: application/json", NULL};
 	struct http_client *client = http_client_new(err);
-	struct http_request req = {.method = method,
+	struct http_ask req = {.method = method,
 		.headers = body.at ? headers : NULL,
 		.body = body,
 		.timeout_ms = TIMEOUT_MS,

@@ -200,7 +200,7 @@ static int send(const struct probe_question *q, const struct secrets *s, struct 
 	if (url.failed) {
 		rc = err_set(err, ERR_NOMEM, "out of memory");
 	} else {
-		struct http_request req = {.method = "GET",
+		struct http_ask req = {.method = "GET",
 			.url = url.data,
 			.bearer = s->token.len > 0 ? s->token.data : NULL,
 			.ca_file = or_null(s->paths[0]),

@@ -45,7 +45,7 @@ bool probe_target_is(
 }
 
 /* The list is in the order of names, as the picture is. */
-struct look {
+struct targets_look {
 	const struct poll_kind *kind;
 	struct target **at; /* behind the last server */
 };
@@ -65,7 +65,7 @@ static void see_spec(const struct poll_kind *kind, struct target *t, int64_t gen
  * look tries again. */
 static bool note(void *ctx, const struct server_object *o)
 {
-	struct look *l = ctx;
+	struct targets_look *l = ctx;
 	struct server_end end = l->kind->end(o);
 	struct target *t;
 	bool ok = true;
@@ -103,7 +103,7 @@ static bool note(void *ctx, const struct server_object *o)
 
 void probe_targets_look(struct probe_poll *p)
 {
-	struct look l = {p->cfg.kind, &p->first};
+	struct targets_look l = {p->cfg.kind, &p->first};
 	int64_t now = clock_ms();
 
 	if (!servers_synced(p->cfg.servers) || (!p->changed && now - p->looked_ms < LOOK_MS))

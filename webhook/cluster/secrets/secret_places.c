@@ -47,7 +47,7 @@ static size_t find(const struct places *p, struct slice name, bool *ret_there)
 static bool make_room(struct places *p)
 {
 	size_t cap = p->cap ? p->cap * 2 : 16;
-	struct place *grown;
+	struct secret_place *grown;
 
 	if (p->n < p->cap)
 		return true;
@@ -61,7 +61,7 @@ static bool make_room(struct places *p)
 	return true;
 }
 
-struct place *places_add(struct places *p, struct slice name)
+struct secret_place *places_add(struct places *p, struct slice name)
 {
 	bool there;
 	size_t i = find(p, name, &there);
@@ -74,7 +74,7 @@ struct place *places_add(struct places *p, struct slice name)
 	}
 	memmove(&p->at[i + 1], &p->at[i], (p->n - i) * sizeof(*p->at));
 	p->n++;
-	p->at[i] = (struct place){.state = PLACE_NEW};
+	p->at[i] = (struct secret_place){.state = PLACE_NEW};
 	memcpy(p->at[i].name, name.at, name.len);
 	return &p->at[i];
 }
@@ -103,7 +103,7 @@ static void copy(char *to, size_t size, const char *from)
 static void note_claim(const struct look *l, const struct claim *c)
 {
 	struct slice name = slice_of(c->namespace);
-	struct place *place;
+	struct secret_place *place;
 	bool there;
 	size_t i;
 
@@ -143,7 +143,7 @@ void places_look(
 		p->at[i].wants = p->at[i].keeps = false;
 	servers_each(servers, note_server, &l);
 	for (size_t i = 0; i < p->n; i++) {
-		struct place *one = &p->at[i];
+		struct secret_place *one = &p->at[i];
 
 		if (one->keeps && one->stuck_ms)
 			one->next_ms = 0;

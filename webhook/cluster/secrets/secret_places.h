@@ -19,7 +19,7 @@ enum place_state {
 	PLACE_FAILED
 };
 
-struct place {
+struct secret_place {
 	char name[64];
 	char pod[254], uid[64]; /* of one of its claims, for Events */
 	bool wants;             /* holds a claim whose pod was seen */
@@ -36,7 +36,7 @@ struct place {
 };
 
 struct places {
-	struct place *at; /* in the order of their names */
+	struct secret_place *at; /* in the order of their names */
 	size_t n, cap;
 	bool failed; /* out of memory, or too many: not all are known */
 };
@@ -44,7 +44,7 @@ struct places {
 void places_release(struct places *p);
 /* The place of that name, made if need be; NULL (and failed) when there is no room. Pointers into
  * the list end here. */
-struct place *places_add(struct places *p, struct slice name);
+struct secret_place *places_add(struct places *p, struct slice name);
 /* What the claims say now: sets wants, keeps, pod, uid and idle_ms of each. Namespaces in `except`
  * (NULL-terminated) are not added. */
 void places_look(

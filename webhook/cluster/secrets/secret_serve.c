@@ -25,7 +25,7 @@ void secret_tell_record(struct secret_sync *k, const struct err *err)
 
 struct filling {
 	struct secret_sync *k;
-	struct place *place;
+	struct secret_place *place;
 	bool no_record;
 };
 
@@ -43,7 +43,7 @@ static int record_it(void *ctx, struct err *err)
 	return rc;
 }
 
-static void back_off(struct secret_sync *k, struct place *p)
+static void back_off(struct secret_sync *k, struct secret_place *p)
 {
 	int64_t most = k->cfg.retry_ms * BACKOFF_TIMES;
 
@@ -54,7 +54,7 @@ static void back_off(struct secret_sync *k, struct place *p)
 }
 
 /* Said anew when it is another state. */
-static bool to_be_told(struct place *p, enum place_state state)
+static bool to_be_told(struct secret_place *p, enum place_state state)
 {
 	bool tell = p->state != state || !p->told;
 
@@ -63,7 +63,7 @@ static bool to_be_told(struct place *p, enum place_state state)
 	return tell;
 }
 
-static void not_filled(struct secret_sync *k, struct place *p, int rc, const struct err *err)
+static void not_filled(struct secret_sync *k, struct secret_place *p, int rc, const struct err *err)
 {
 	enum place_state state = rc == ERR_REFUSED ? PLACE_CLOSED : PLACE_FAILED;
 
@@ -79,7 +79,8 @@ static void not_filled(struct secret_sync *k, struct place *p, int rc, const str
 			log_str("namespace", p->name), log_str("error", err->msg));
 }
 
-static void tell_foreign(const struct secret_sync *k, const struct place *p, const char *secret)
+static void tell_foreign(
+	const struct secret_sync *k, const struct secret_place *p, const char *secret)
 {
 	char note[NOTE_BYTES];
 	struct kube_event event = {.api_version = "v1",
@@ -102,7 +103,7 @@ static void tell_foreign(const struct secret_sync *k, const struct place *p, con
 		log_str("namespace", p->name), log_str("secret", secret));
 }
 
-void secret_fill_place(struct secret_sync *k, struct place *p)
+void secret_fill_place(struct secret_sync *k, struct secret_place *p)
 {
 	struct filling f = {.k = k, .place = p};
 	struct secret_fill what = {.before = record_it, .ctx = &f};
@@ -130,7 +131,7 @@ void secret_fill_place(struct secret_sync *k, struct place *p)
 /* ---- emptying ---- */
 
 /* Gone, or closed: nobody can tell. */
-static void give_up(struct secret_sync *k, struct place *p, const struct err *why)
+static void give_up(struct secret_sync *k, struct secret_place *p, const struct err *why)
 {
 	struct err err = {0};
 
@@ -144,7 +145,7 @@ static void give_up(struct secret_sync *k, struct place *p, const struct err *wh
 		log_str("error", why->msg));
 }
 
-void secret_empty_place(struct secret_sync *k, struct place *p)
+void secret_empty_place(struct secret_sync *k, struct secret_place *p)
 {
 	struct err err = {0};
 	size_t dropped;

@@ -57,7 +57,7 @@ static void read_source(struct secret_sync *k, int64_t now)
 static void note_recorded(void *ctx, const char *namespace)
 {
 	struct secret_sync *k = ctx;
-	struct place *p;
+	struct secret_place *p;
 
 	for (size_t i = 0; k->except[i]; i++)
 		if (strcmp(k->except[i], namespace) == 0)
@@ -77,7 +77,7 @@ static int take_record(struct secret_sync *k, struct err *err)
 		k->places.at[i].listed = false;
 	rc = secret_record_read(&k->cfg, note_recorded, k, err);
 	for (size_t i = 0; i < k->places.n && rc == 0; i++) {
-		const struct place *p = &k->places.at[i];
+		const struct secret_place *p = &k->places.at[i];
 
 		if (p->recorded && !p->listed)
 			rc = secret_record_change(&k->cfg, p->name, true, err);
@@ -103,7 +103,7 @@ static bool read_record(struct secret_sync *k, int64_t now)
 
 /* ---- filling ---- */
 
-static bool fill_due(const struct secret_sync *k, const struct place *p, int64_t now)
+static bool fill_due(const struct secret_sync *k, const struct secret_place *p, int64_t now)
 {
 	bool settled = p->state == PLACE_FILLED || p->state == PLACE_FOREIGN;
 
@@ -121,7 +121,7 @@ static void fill_all(struct secret_sync *k, struct duty *d, int64_t now)
 	read_source(k, now);
 	until(k, k->source_ms);
 	for (size_t i = 0; i < k->places.n && !duty_stopping(d); i++) {
-		struct place *p = &k->places.at[i];
+		struct secret_place *p = &k->places.at[i];
 
 		if (!p->wants)
 			continue;
@@ -138,7 +138,7 @@ static void fill_all(struct secret_sync *k, struct duty *d, int64_t now)
 
 /* ---- emptying ---- */
 
-static bool empty_due(const struct secret_sync *k, const struct place *p, int64_t now)
+static bool empty_due(const struct secret_sync *k, const struct secret_place *p, int64_t now)
 {
 	return !p->keeps && p->recorded && now - p->idle_ms >= k->cfg.remove_after_ms &&
 	       (p->stuck_ms == 0 || now >= p->next_ms);
@@ -160,7 +160,7 @@ static void empty_all(struct secret_sync *k, struct duty *d)
 	if (any)
 		places_look(&k->places, k->cfg.servers, k->except, now);
 	for (size_t i = 0; i < k->places.n && !duty_stopping(d); i++) {
-		struct place *p = &k->places.at[i];
+		struct secret_place *p = &k->places.at[i];
 
 		if (empty_due(k, p, now))
 			secret_empty_place(k, p);

@@ -85,8 +85,8 @@ struct secret_sync {
 
 /* Fill a namespace, or empty one that holds no claim any more; both set when to look at it again.
  */
-void secret_fill_place(struct secret_sync *k, struct place *p);
-void secret_empty_place(struct secret_sync *k, struct place *p);
+void secret_fill_place(struct secret_sync *k, struct secret_place *p);
+void secret_empty_place(struct secret_sync *k, struct secret_place *p);
 /* Log, once for each kind of error, that the record cannot be read or written. */
 void secret_tell_record(struct secret_sync *k, const struct err *err);
 

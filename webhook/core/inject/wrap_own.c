@@ -6,18 +6,18 @@
 #include "webhook/core/inject/wrap.h"
 
 /* Words of one command line, wherever they come from. */
-struct words {
+struct own_words {
 	struct slice *at;
 	size_t n;
 };
 
 /* command and args as one argv. */
-static struct words argv_of(
+static struct own_words argv_of(
 	const struct json *j, const struct json_node *container, struct arena *a)
 {
 	const struct json_node *parts[] = {
 		json_get(j, container, SLICE("command")), json_get(j, container, SLICE("args"))};
-	struct words w = {0};
+	struct own_words w = {0};
 	size_t n = 0;
 
 	for (size_t i = 0; i < 2; i++)
@@ -30,9 +30,9 @@ static struct words argv_of(
 }
 
 /* A shell line's words, as far as blanks tell; quotes around a word are taken off. */
-static struct words split(struct slice line, struct arena *a)
+static struct own_words split(struct slice line, struct arena *a)
 {
-	struct words w = {0};
+	struct own_words w = {0};
 	struct slice rest = line, word;
 	size_t n = 0;
 
@@ -65,7 +65,7 @@ static bool is_shell(struct slice word)
 }
 
 /* The script behind a shell's -c (also -lc, -exc, and behind -o NAME), or an absent slice. */
-static struct slice shell_script(struct words argv)
+static struct slice shell_script(struct own_words argv)
 {
 	if (argv.n < 3 || !is_shell(argv.at[0]))
 		return (struct slice){0};
@@ -91,39 +91,39 @@ static bool may_start(struct slice first, size_t count, const struct profile *p)
 
 /* The words of argv that start with the launcher; none when it does not start it. count: how many
  * of them are the command's. */
-static struct words launcher_words(
-	struct words argv, size_t count, const struct profile *p, struct arena *a)
+static struct own_words launcher_words(
+	struct own_words argv, size_t count, const struct profile *p, struct arena *a)
 {
 	struct slice script;
-	struct words line;
+	struct own_words line;
 
 	if (argv.n == 0)
-		return (struct words){0};
+		return (struct own_words){0};
 	script = shell_script(argv);
 	line = split(script.at ? script : argv.at[0], a);
 	if (!script.at && (count != 1 || line.n < 2))
 		line = argv;
 	if (line.n > 0 && slice_eq(text_basename(line.at[0]), p->basename))
 		return line;
-	return (struct words){0};
+	return (struct own_words){0};
 }
 
 /* The words that start with the launcher; none when the command does not start it. */
-static struct words own_words(const struct json *j, const struct json_node *container,
+static struct own_words own_words(const struct json *j, const struct json_node *container,
 	const struct profile *p, struct arena *a)
 {
 	const struct json_node *command = json_get(j, container, SLICE("command"));
 
 	if (!p->basename.at || !json_is(command, JSON_ARRAY) || command->count == 0 ||
 		!may_start(json_str(j, json_first(j, command), a), command->count, p))
-		return (struct words){0};
+		return (struct own_words){0};
 	return launcher_words(argv_of(j, container, a), command->count, p, a);
 }
 
 bool wrap_is_own_image(const struct json *j, const struct json_node *container,
 	const struct slice *words, size_t n, const struct profile *p, struct arena *a)
 {
-	struct words args = argv_of(j, container, a), all = {0};
+	struct own_words args = argv_of(j, container, a), all = {0};
 
 	if (!p->basename.at)
 		return false;
@@ -172,7 +172,7 @@ struct own {
 	struct slice amount, fraction, memory_mb;
 };
 
-static struct own own_options(struct words line, const struct profile_options *o)
+static struct own own_options(struct own_words line, const struct profile_options *o)
 {
 	struct own own = {0};
 
@@ -260,7 +260,7 @@ static int check_share(
 }
 
 static int check_options(
-	struct words line, const struct launch *l, struct arena *a, struct err *err)
+	struct own_words line, const struct launch *l, struct arena *a, struct err *err)
 {
 	struct own own = own_options(line, &l->profile->options);
 	struct slice amount = own.amount.at ? own.amount : SLICE("1");
@@ -275,7 +275,7 @@ int wrap_own_agrees(const struct json *j, const struct json_node *container, con
 	struct arena *a, struct warnings *w, struct err *err)
 {
 	const struct json_node *command = json_get(j, container, SLICE("command"));
-	struct words line = own_words(j, container, l->profile, a);
+	struct own_words line = own_words(j, container, l->profile, a);
 
 	if (check_options(line, l, a, err) < 0)
 		return err->code;

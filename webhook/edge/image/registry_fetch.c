@@ -95,7 +95,7 @@ int registry_fetch(struct asking *s, const struct https_url *url, const struct c
 	struct target to = {.registry = r,
 		.named = slice_eq(url->host, s->api) || hosts_have(with->named, url->host)};
 	const char *headers[3] = {0};
-	struct http_request req = {.method = "GET",
+	struct http_ask req = {.method = "GET",
 		.headers = headers,
 		.ca_file = to.named ? r->ca : NULL,
 		.timeout_ms = s->q->deadline_ms - clock_ms(),
