@@ -9,6 +9,8 @@
 #include "test/sim/sim_view.h"
 
 #define SERVERS_MAX 4
+/* The Secret with what gates are shown. */
+#define GATE_TOKEN "sim-gate"
 
 static struct {
 	unsigned restore, kill, trap, stop, freeze, partition, compact, clock, drain, shrink,
@@ -29,7 +31,7 @@ int64_t chaos_calm(void)
 /* machine: whose address it has. */
 static cJSON *server_doc(int machine, unsigned gpus, unsigned gb)
 {
-	char text[400], inventory[100], gate[100] = "";
+	char text[440], inventory[100], gate[140] = "";
 
 	if (odds.probe && machine % 2 == 0)
 		(void)snprintf(inventory, sizeof(inventory),
@@ -40,7 +42,8 @@ static cJSON *server_doc(int machine, unsigned gpus, unsigned gb)
 			gpus);
 	if (gated)
 		(void)snprintf(gate, sizeof(gate),
-			",\"gate\":{\"profile\":\"sim\",\"url\":\"https://10.0.0.%d:9447\"}",
+			",\"gate\":{\"profile\":\"sim\",\"url\":\"https://10.0.0.%d:9447\","
+			"\"tokenSecret\":\"" GATE_TOKEN "\"}",
 			machine);
 	/* Some were written by a later version (R11). */
 	(void)snprintf(text, sizeof(text), "{\"spec\":{\"address\":\"10.0.0.%d:56001\",%s%s}%s}",
@@ -393,17 +396,16 @@ static void leave_out(void)
 		sim_salt(sim_cut.salt);
 }
 
-/* As the manifests ship it, and a leader of before has filled it. */
-static void make_keys(void)
+static void make_secret(const char *name, const char *member, const char *text)
 {
 	cJSON *secret = cJSON_CreateObject(), *data = cJSON_AddObjectToObject(secret, "data");
 	struct buf key;
 
 	buf_init(&key, 64);
-	buf_base64(&key, SHARED_KEY, strlen(SHARED_KEY));
+	buf_base64(&key, text, strlen(text));
 	cJSON_AddStringToObject(secret, "type", "Opaque");
-	cJSON_AddStringToObject(data, "1", key.data);
-	(void)store_add(SECRETS, "poolgate", "poolgate-plan-keys", NULL, secret, "admin");
+	cJSON_AddStringToObject(data, member, key.data);
+	(void)store_add(SECRETS, "poolgate", name, NULL, secret, "admin");
 	buf_release(&key);
 }
 
@@ -552,7 +554,9 @@ void chaos_draw(void)
 		sim_clock(1, 0, INT64_C(3 * 365 * 86400) * SECOND);
 	for (int i = 0; i < servers; i++)
 		make_server(i, false);
-	make_keys();
+	/* As the manifests ship it, and a leader of before has filled it. */
+	make_secret("poolgate-plan-keys", "1", SHARED_KEY);
+	make_secret(GATE_TOKEN, "token", "0123456789abcdef");
 	if (habits.caps)
 		caps_make();
 }
