@@ -113,14 +113,14 @@ static int ask_never(struct queue_run *q, const struct queue_unit *u)
 	return 0;
 }
 
-/* Nothing free holds it; *err says why, where words are wanted. */
-static int note_no_room(struct queue_run *q, struct queue_unit *u, const struct err *err)
+/* Nothing free holds it. why: of the search that said so; NULL: it was another one. */
+static int note_no_room(struct queue_run *q, struct queue_unit *u, const char *why)
 {
 	struct queue_shape *s = u->shape;
 
 	s->no_room = true;
-	if (q->words && !s->why.at) {
-		s->why = arena_slice(q->a, slice_of(err->msg));
+	if (q->words && !s->why.at && why) {
+		s->why = arena_slice(q->a, slice_of(why));
 		if (!s->why.at || ask_never(q, u) != 0)
 			return ERR_NOMEM;
 	}
@@ -132,30 +132,44 @@ static int note_no_room(struct queue_run *q, struct queue_unit *u, const struct 
 static int look_behind(struct queue_run *q, struct queue_unit *u)
 {
 	struct queue_shape *s = u->shape;
-	struct placement *where;
-	struct err err = {0};
-	int rc = s->no_room ? ERR_REFUSED : 0;
 
 	s->no_unkept = true;
-	if (s->no_room ? q->words && !s->why.at : s->free_at != q->takes)
-		rc = queue_place(q, &q->real, u, false, &where, q->words ? &err : NULL);
-	if (rc == ERR_REFUSED)
-		return note_no_room(q, u, &err);
-	if (rc != 0)
-		return rc;
-	s->free_at = q->takes;
+	if (s->no_room ? q->words && !s->why.at : s->free_at != q->takes) {
+		struct placement *where;
+		struct err err = {0};
+		int rc = queue_place(q, &q->real, u, false, &where, q->words ? &err : NULL);
+
+		if (rc == ERR_REFUSED)
+			return note_no_room(q, u, err.msg);
+		if (rc != 0)
+			return rc;
+		s->free_at = q->takes;
+	}
+	if (s->no_room)
+		return note_no_room(q, u, NULL);
 	u->verdict = QUEUE_KEPT;
 	return 0;
 }
 
-static int serve(struct queue_run *q, struct queue_unit *u)
+/* all: what is kept may be its place, too. */
+static int search(struct queue_run *q, struct queue_unit *u, bool all)
 {
-	bool all = may_have_kept(u, q->head);
 	struct queue_view *v = all ? &q->real : &q->unkept;
-	struct queue_shape *s;
 	struct placement *where = NULL;
 	struct err err = {0};
-	int rc = ERR_REFUSED;
+	int rc = queue_place(q, v, u, true, &where, all && q->words ? &err : NULL);
+
+	if (rc == 0)
+		return start(q, u, v, where);
+	if (rc != ERR_REFUSED)
+		return rc;
+	return all ? note_no_room(q, u, err.msg) : look_behind(q, u);
+}
+
+static int serve(struct queue_run *q, struct queue_unit *u)
+{
+	struct queue_shape *s;
+	bool all;
 
 	if (q->real.open == 0 && !q->words && u->n_open) {
 		u->verdict = QUEUE_NO_ROOM;
@@ -164,13 +178,10 @@ static int serve(struct queue_run *q, struct queue_unit *u)
 	s = queue_shape_of(q, u);
 	if (!s)
 		return ERR_NOMEM;
+	all = may_have_kept(u, q->head);
 	if (!(all ? s->no_room : s->no_unkept) || (all && q->words && !s->why.at))
-		rc = queue_place(q, v, u, true, &where, all && q->words ? &err : NULL);
-	if (rc == 0)
-		return start(q, u, v, where);
-	if (rc == ERR_REFUSED)
-		rc = all ? note_no_room(q, u, &err) : look_behind(q, u);
-	return rc;
+		return search(q, u, all);
+	return all ? note_no_room(q, u, NULL) : look_behind(q, u);
 }
 
 /* ---- all of them ---- */
@@ -294,9 +305,9 @@ int queue_decide(const struct queue_world *w, const struct queue_pod *pods, size
 
 	arena_init(&q.scratch, SCRATCH_MAX);
 	arena_init(&q.rough, SCRATCH_MAX);
-	q.ret.entries = arena_array(a, n, sizeof(*q.ret.entries));
+	q.ret.entries = arena_space(a, n, sizeof(*q.ret.entries));
 	for (size_t i = 0; q.ret.entries && i < n; i++)
-		q.ret.entries[i].before = SIZE_MAX;
+		q.ret.entries[i] = (struct queue_entry){.before = SIZE_MAX};
 	if (q.ret.entries)
 		rc = run(&q);
 	queue_view_release(&q.real);

@@ -126,14 +126,18 @@ static int by_age(const struct member *x, const struct member *y)
 	return queue_order(x->pod->uid, y->pod->uid);
 }
 
-/* Of one namespace. Gang by gang; those with claims first, then the older. */
 static int by_gang(const void *a, const void *b)
 {
 	const struct member *x = a, *y = b;
-	int c = queue_compare_gang(x->pod, y->pod);
 
-	if (c)
-		return c;
+	return queue_compare_gang(x->pod, y->pod);
+}
+
+/* Those with claims first, then the older. */
+static int by_claim(const void *a, const void *b)
+{
+	const struct member *x = a, *y = b;
+
 	if (x->pod->claimed != y->pod->claimed)
 		return x->pod->claimed ? -1 : 1;
 	return by_age(x, y);
@@ -199,7 +203,7 @@ static void add_unit(struct queue_run *q, const struct member *m, size_t n, uint
 		/* nobody comes forward by one member alone */
 		u->rank.priority = p->priority < u->rank.priority ? p->priority : u->rank.priority;
 		u->rank.since_ms = p->since_ms > u->rank.since_ms ? p->since_ms : u->rank.since_ms;
-		if (queue_order(p->uid, u->rank.uid) < 0) {
+		if (i > 0 && queue_order(p->uid, u->rank.uid) < 0) {
 			u->rank.uid = p->uid;
 			u->first = m[i].index;
 		}
@@ -248,6 +252,9 @@ static void add_gang(
 				uneven ? QUEUE_UNEVEN : QUEUE_INCOMPLETE;
 		return;
 	}
+	/* who is one too many, who is missing */
+	if (let_go > 0 || n > size)
+		sort_mostly_sorted(m, n, sizeof(*m), by_claim);
 	if (let_go > 0) {
 		/* Whoever may patch a Job lets it grow, and how large it was when its gang began,
 		 * nobody has written: nobody is missing in it. */
@@ -335,12 +342,11 @@ struct queue_unit *queue_next(const struct queue_run *q, struct queue_unit *u)
 	return next < q->units + q->n_units && next->namespace == u->namespace ? next : NULL;
 }
 
-/* Members of a gang side by side, those with claims first, then the older. */
+/* Members of a namespace whose gangs' names end alike side by side. */
 static int sort_members(struct queue_run *q, struct member *all, size_t n)
 {
 	struct queue_keyed *keys = arena_space(&q->scratch, n, 2 * sizeof(*keys));
 	struct member *given = arena_copy(&q->scratch, all, n, sizeof(*all));
-	size_t end;
 
 	if (!keys || !given)
 		return ERR_NOMEM;
@@ -352,17 +358,38 @@ static int sort_members(struct queue_run *q, struct member *all, size_t n)
 	queue_sort_keyed(keys, keys + n, n);
 	for (size_t i = 0; i < n; i++)
 		all[i] = given[keys[i].at];
-	for (size_t i = 0; i < n; i = end) {
-		end = i + 1;
-		while (end < n && all[end].namespace == all[i].namespace &&
-			all[end].end == all[i].end)
-			end++;
-		sort_mostly_sorted(all + i, end - i, sizeof(*all), by_gang);
-	}
 	return 0;
 }
 
-/* All gangs of these members. */
+/* How many from the first on are of its gang. */
+static size_t count_gang(const struct member *m, size_t n)
+{
+	size_t i = 1;
+
+	while (i < n && queue_compare_gang(m[i].pod, m[0].pod) == 0)
+		i++;
+	return i;
+}
+
+/* All gangs of these members: mostly it is one. */
+static void add_alike(
+	struct queue_run *q, struct member *m, size_t n, const struct gpu *like, uint32_t *pods)
+{
+	size_t its = count_gang(m, n);
+
+	if (its < n) {
+		qsort(m, n, sizeof(*m), by_gang);
+		its = count_gang(m, n);
+	}
+	for (; n > 0; its = count_gang(m, n)) {
+		add_gang(q, m, its, like, pods);
+		m += its;
+		pods += its;
+		n -= its;
+	}
+}
+
+/* The same of members whose gangs' names end in any way. */
 static int add_gangs(struct queue_run *q, struct member *all, size_t n, uint32_t *pods)
 {
 	struct gpu like = queue_largest(q->w->inventory);
@@ -373,9 +400,9 @@ static int add_gangs(struct queue_run *q, struct member *all, size_t n, uint32_t
 	for (size_t i = 0; i < n; i = end) {
 		end = i + 1;
 		while (end < n && all[end].namespace == all[i].namespace &&
-			queue_compare_gang(all[end].pod, all[i].pod) == 0)
+			all[end].end == all[i].end)
 			end++;
-		add_gang(q, &all[i], end - i, &like, pods + i);
+		add_alike(q, &all[i], end - i, &like, pods + i);
 	}
 	return 0;
 }
