@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pod on a real kubelet reaches its own server process through the gate, by the sidecar that poolgate injects, in a namespace that enforces
-`restricted` and where its place comes late. The replica, the gate and the probe are processes of this host; the probe and the remote-GPU server are played."""
+`restricted` and where its place comes late; and what is really used of the GPU becomes conditions and Events. The replica, the gate and the probe are
+processes of this host; the probe, the remote-GPU server and NVML are played, and the gate's time goes on quicker where a test says so."""
+import contextlib
+import datetime
 import http.server
 import json
 import os
 import shutil
+import struct
 import subprocess
 import threading
+import urllib.request
 import uuid
 
 import pytest
@@ -15,11 +20,16 @@ import yaml
 import images
 from cluster import ROOT, Cluster
 from component import Component
-from product import claims, gpu_pod, wait_for
+from host import start_time
+from kube import ApiError
+from product import SYSTEM, claims, gpu_pod, wait_for
 from replicas import Replicas
 from test_waiting import composed
 
-GPUGATE = os.path.join(ROOT, "build/release/gpugate")
+BUILD = os.path.join(ROOT, "build/release")
+GPUGATE = os.path.join(BUILD, "gpugate")
+NVML = os.path.join(BUILD, "test/probe/libnvidia-ml-fake.so")
+CLOCK = os.path.join(BUILD, "test/faults/clock.so")
 IMAGE = "localhost/gpugate:e2e"
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
 MEMORY = 16 * 10 ** 9
@@ -77,17 +87,55 @@ class Gate:
     """gpugate serve on an address of its own, whose servers are stand_in.py."""
 
     def __init__(self, cluster, folder, address, files):
-        self.state = os.path.join("/run", f"gpugate-test-{uuid.uuid4().hex[:8]}")
+        self.state, self.folder, self.address = os.path.join("/run", f"gpugate-test-{uuid.uuid4().hex[:8]}"), folder, address
         os.mkdir(self.state, 0o711)
-        program, profile = os.path.join(self.state, "stand_in.py"), os.path.join(folder, "profile.yaml")
-        shutil.copy(os.path.join(ROOT, "test/gate/stand_in.py"), program)
-        with open(profile, "w", encoding="ascii") as f:
-            json.dump({"apiVersion": "poolgate.io/v1alpha1", "kind": "ServerProfile", "metadata": {"name": "stand-in"}, "spec": {
-                "argv": ["/usr/bin/python3", "-B", program, "{address}", "{port}", "up"], "port": 14833, "user": "65534",
-                "env": {"SHARE": "{percent}"}}}, f)
+        shutil.copy(os.path.join(ROOT, "test/gate/stand_in.py"), self.state)
+        self.nvml, self.time, self.passed = os.path.join(folder, "nvml.txt"), os.path.join(folder, "time"), 0
+        with open(os.path.join(folder, "tell-token"), "w", encoding="ascii") as f:
+            f.write("token-of-this-gate")
         self.process = Component("gpugate", [
-            GPUGATE, "serve", "--server", "gpu-01", "--listen", f"{address}:9446", "--cert", files[0], "--key", files[1], "--profile", profile,
-            "--state", self.state, "--kubeconfig", cluster.kubeconfig(), "--status", "none"], cluster.log_path("gpugate"), cluster.slot.journal)
+            GPUGATE, "serve", "--server", "gpu-01", "--listen", f"{address}:9446", "--cert", files[0], "--key", files[1],
+            "--profile", os.path.join(folder, "profile.yaml"), "--state", self.state, "--kubeconfig", cluster.kubeconfig(),
+            "--status", f"{address}:9448", "--tell", f"{address}:9447", "--tell-token", os.path.join(folder, "tell-token"), "--look", "1s",
+            "--nvml", NVML], cluster.log_path("gpugate"), cluster.slot.journal, None, {
+                "GPUPROBE_FAKE_NVML": self.nvml, "LD_PRELOAD": CLOCK, "FAULT_TIME": self.time})
+
+    def start(self, over_share="tell"):
+        """In everybody's time, and with nobody on the GPU."""
+        self.passed = 0
+        self.computes()
+        with open(self.time, "wb") as f:
+            f.write(struct.pack("=qq", 0, 0))
+        with open(os.path.join(self.folder, "profile.yaml"), "w", encoding="ascii") as f:
+            json.dump({"apiVersion": "poolgate.io/v1alpha1", "kind": "ServerProfile", "metadata": {"name": "stand-in"}, "spec": {
+                "argv": ["/usr/bin/python3", "-B", os.path.join(self.state, "stand_in.py"), "{address}", "{port}", "up"], "port": 14833,
+                "user": "65534", "env": {"SHARE": "{percent}"}, "usage": {"overShare": over_share}}}, f)
+        self.process.start()
+
+    def restart(self, over_share="tell"):
+        self.process.stop()
+        self.start(over_share)
+
+    def computes(self, *processes):
+        """What NVML says of the GPU: (pid, bytes) of each."""
+        with open(self.nvml + ".new", "w", encoding="ascii") as f:
+            f.write(f"gpus=1\n0.uuid={GPU}\n0.list={','.join(f'{pid}:{has}' for pid, has in processes)}\n")
+        os.rename(self.nvml + ".new", self.nvml)
+
+    def looked(self):
+        """When the gate last looked at the GPU, in seconds of its own time; 0: not yet."""
+        with contextlib.suppress(OSError, KeyError), urllib.request.urlopen(f"http://{self.address}:9448/usage", timeout=10) as answer:
+            return datetime.datetime.fromisoformat(json.load(answer)["looked"]).timestamp()
+        return 0
+
+    def later(self, seconds):
+        """The gate's time goes on, by no more at once than it may be without a look."""
+        for _ in range(-(-seconds // 25)):
+            before = self.looked()
+            self.passed += 25
+            with open(self.time, "r+b") as f:
+                f.write(struct.pack("=q", self.passed))
+            wait_for(lambda before=before: self.looked() >= before + 25, 30, "a look")
 
     def stop(self):
         self.process.stop()
@@ -106,20 +154,29 @@ def fixture_c(tmp_path_factory):
         try:
             c.import_image(image(folder))
             with Replicas(c, 1, {"launchers": [launcher(folder, files[0])], "cluster": {"probe": {"interval": "1s"}}}, path=composed()):
-                c.client.create({"apiVersion": "poolgate.io/v1alpha1", "kind": "GPUServer", "metadata": {"name": "gpu-01"}, "spec": {
-                    "address": f"{address}:9446", "launchers": ["gated"], "probe": {"url": f"http://{address}:9400"}}})
-                gate.process.start()
+                for name, key, path in (("gate-ca", "ca.crt", files[0]), ("gate-token", "token", os.path.join(folder, "tell-token"))):
+                    c.kubectl("-n", SYSTEM, "create", "secret", "generic", name, f"--from-file={key}={path}")
+                c.kubectl("apply", "-f", "-", input=json.dumps({
+                    "apiVersion": "poolgate.io/v1alpha1", "kind": "GPUServer", "metadata": {"name": "gpu-01"}, "spec": {
+                        "address": f"{address}:9446", "launchers": ["gated"], "probe": {"url": f"http://{address}:9400"},
+                        "gate": {"profile": "stand-in", "url": f"https://{address}:9447", "caSecret": "gate-ca", "tokenSecret": "gate-token"}}}))
+                gate.start()
                 wait_for(lambda: c.client.get("gpuservers", "gpu-01").get("status", {}).get("summary", {}).get("fit") == 1, 30,
                          lambda: f"a server that takes claims: {c.client.get('gpuservers', 'gpu-01')}")
+                c.gate = gate
                 yield c
         finally:
             gate.stop()
             probe.shutdown()
 
 
-def client(name, percent):
+ASK = 'echo env | nc "${SERVER%:*}" "${SERVER#*:}"'
+STAY = f"while :; do {ASK}; sleep 1; done"
+
+
+def client(name, percent, command=ASK):
     """A program that asks its server for its environment."""
-    pod = gpu_pod(name, percent, command=("/bin/sh", "-c", 'echo env | nc "${SERVER%:*}" "${SERVER#*:}"'),
+    pod = gpu_pod(name, percent, command=("/bin/sh", "-c", command),
                   securityContext={"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}})
     pod["metadata"]["annotations"] = {"auto-management/bitfusion": "all", "poolgate.io/launcher": "gated"}
     pod["spec"]["containers"][0]["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
@@ -136,3 +193,86 @@ def test_a_pod_reaches_its_own_process(c):
         env = json.loads(c.pod_log("p", ns, "main"))["env"]
         assert (env["CUDA_VISIBLE_DEVICES"], env["SHARE"]) == (GPU, "25"), said
         wait_for(lambda: not claims(c), 30, "a claim that ends")
+
+
+def server_of(c, name, ns, not_this=None):
+    """pid of the server process that the pod reaches."""
+    def last():
+        lines = c.kubectl("-n", ns, "logs", name, "-c", "main", check=False).stdout.splitlines()
+        with contextlib.suppress(IndexError, ValueError):
+            return json.loads(lines[-1])["pid"]
+        return None
+
+    return wait_for(lambda: (pid := last()) != not_this and pid, 60, lambda: f"a server: {c.describe('pod', name, ns)}\n{c.gate.process.log()[-3000:]}")
+
+
+def wait_condition(c, kind, status):
+    """As an operator waits for it; its message."""
+    c.kubectl("wait", f"--for=condition={kind}={status}", "gpuserver/gpu-01", "--timeout=60s")
+    return next(x["message"] for x in c.client.get("gpuservers", "gpu-01")["status"]["conditions"] if x["type"] == kind)
+
+
+def wait_event(c, ns, name, reason):
+    """As an operator sees it; its note."""
+    return wait_for(lambda: c.kubectl("-n", ns, "get", "events", f"--field-selector=involvedObject.name={name},reason={reason}",
+                                      "-o", "jsonpath={.items[*].message}").stdout, 30, f"an Event {reason}")
+
+
+def closed(c):
+    return [g["id"] for g in c.client.get("gpuservers", "gpu-01")["status"]["gpus"] if g.get("closed")]
+
+
+def test_more_than_its_share(c):
+    """The pod is told after ten seconds, and its server ends only if the operator's profile says so; then it may come again."""
+    with c.namespace(restricted=True) as ns:
+        c.client.create(client("greedy", 25, STAY), namespace=ns)
+        first = server_of(c, "greedy", ns)
+        c.gate.computes((first, 9 * 10 ** 9))
+        assert f"{ns}/greedy ({GPU})" in wait_condition(c, "OverShare", "True")
+        assert wait_event(c, ns, "greedy", "MoreThanShare") == f"has 9000 MB of {GPU} on gpu-01 for more than ten seconds, and holds 4000"
+        assert start_time(first), c.gate.process.log()[-3000:]
+        c.gate.restart("end")
+        second = server_of(c, "greedy", ns, first)
+        c.gate.computes((second, 9 * 10 ** 9))
+        c.gate.later(50)
+        third = server_of(c, "greedy", ns, second)
+        assert not start_time(second) and start_time(third)
+        wait_condition(c, "OverShare", "False")
+    c.gate.restart()
+
+
+def test_strangers_and_silence(c):
+    """A process of no claim closes its GPU to new claims; while the gate is silent that stays so, and nothing is called fine."""
+    with c.namespace(restricted=True) as ns, subprocess.Popen(["sleep", "600"]) as stranger:
+        try:
+            c.gate.computes((stranger.pid, 5 << 20))
+            assert GPU in wait_condition(c, "Strangers", "True")
+            assert wait_event(c, "default", "gpu-01", "StrangerComputes") == \
+                f"process {stranger.pid}, which belongs to no claim, computes on {GPU}, which takes nothing new until it is gone"
+            assert closed(c) == [GPU]
+            with pytest.raises(ApiError):
+                c.client.create(client("late", 25), namespace=ns)
+            c.gate.process.kill()
+            for kind in ("Strangers", "OverShare", "Unused", "Guarded"):
+                wait_condition(c, kind, "Unknown")
+            assert closed(c) == [GPU]
+            c.gate.process.start()
+            wait_condition(c, "Strangers", "True")
+        finally:
+            stranger.kill()
+        c.gate.computes()
+        wait_condition(c, "Strangers", "False")
+        assert closed(c) == []
+        uid = c.client.create(client("late", 25), namespace=ns)["metadata"]["uid"]
+        wait_for(lambda: (uid, "bound") in claims(c), 30, "a bound claim")
+
+
+def test_an_hour_without_use(c):
+    """Of a pod that holds a share, and whose server never has a process on the GPU."""
+    with c.namespace(restricted=True) as ns:
+        c.client.create(client("idle", 25, STAY), namespace=ns)
+        server_of(c, "idle", ns)
+        c.gate.later(3600)
+        assert f"{ns}/idle" in wait_condition(c, "Unused", "True")
+        assert "has used nothing of them for an hour" in wait_event(c, ns, "idle", "HoldsUnused")
+    c.gate.restart()
