@@ -182,6 +182,8 @@ def test_a_day_closes_nothing(make, day):
     day.until(world, 24)
     log = world.gate.log()
     assert log.count("the profile holds a claim to its share") == 4 and "without a claim" not in log, log
-    # At the start, after six and after twelve hours, which had to wait for the client's end, and six hours after that.
+    # At the start, after six and after twelve hours, which had to wait for the client's end, and six hours after that. Where a client came since the
+    # last look the verdict is open, and the one of before counts.
     verified = re.findall(r"verified gpus=1 verdict=(\w+)", day.probe_log())
-    assert len(verified) >= 4 and set(verified) == {"pass"} and "put off, every GPU is in use" in day.probe_log(), day.probe_log()
+    assert verified.count("pass") >= 3 and set(verified) <= {"pass", "inconclusive"}, day.probe_log()
+    assert "put off, every GPU is in use" in day.probe_log(), day.probe_log()
