@@ -43,7 +43,7 @@ def of_house():
 FLOORS = {room: may for room, (_, may) in of_house().items()}
 
 # The sources that decide and nothing else, without their ending.
-PURE = re.compile(r"(webhook/core/[\w/]+|kube/(kube_answer|kube_object|kube_review|lease_record|reflector|watch_reader)|net/peers|deviceplugin/gpu_count|gate/(bearer|frame|picture|server_profile))\.\w+$")
+PURE = re.compile(r"(webhook/core/[\w/]+|kube/(kube_answer|kube_object|kube_review|lease_record|reflector|watch_reader)|net/peers|deviceplugin/gpu_count|gate/(bearer|frame|picture|server_profile|server_profile_use))\.\w+$")
 
 # Each library has one place; a pattern is matched against the header, the places against the file.
 LIBRARIES = [
