@@ -79,6 +79,7 @@ def test_strangers(make, nvml):
     with subprocess.Popen(["sleep", "600"]) as stranger, \
             subprocess.Popen(["setpriv", "--reuid", "daemon", "sleep", "600"] if os.geteuid() == 0 else ["sleep", "0"]) as known:
         try:
+            until(lambda: os.geteuid() != 0 or os.stat(f"/proc/{known.pid}").st_uid != 0, "its account")
             nvml.says({2: [(stranger.pid, 5 << 20), (known.pid, 1 << 20)]}, f"2.mps={stranger.pid}:{5 << 20}")
             until(lambda: world.metric("strangers") == 1, "stranger")
             until(lambda: usage(world)["strangers"] == [{"pid": stranger.pid, "gpu": GPUS[2], "known": True, "used": 5 << 20}], "page")
@@ -130,7 +131,10 @@ def test_nothing_is_known_is_no_good_news(make, nvml):
     first = lookers(again)
     os.kill(first[0], 9)
     again.gate.until(lambda: "the process that looks has ended" in again.gate.log(), "word of its end")
+    seen = usage(again)["looked"]
     until(lambda: (now := lookers(again)) and now != first, "next one", LONG)
+    # What it says first after a trouble is no news when it is one, too.
+    until(lambda: usage(again)["looked"] != seen, "a look of the next one")
     nvml.says({}, "call.nvmlDeviceGetComputeRunningProcesses_v3=15")
     again.gate.until(lambda: "GPU is lost" in again.gate.log(), "NVML's word")
 
