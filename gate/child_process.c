@@ -37,6 +37,7 @@ struct left {
 	uint32_t slot;
 	uint64_t profile;
 	const char *share;
+	const char *cgroup; /* NULL: it has none */
 };
 
 static const struct json_field left_fields[] = {
@@ -45,6 +46,7 @@ static const struct json_field left_fields[] = {
 	REC_U32(left, slot, "slot", REC_NEEDED, .min = 0, .max = CHILDREN_MAX - 1),
 	REC_HEX(left, profile, "profile", REC_NEEDED),
 	REC_STR(left, share, "share", REC_NEEDED),
+	REC_STR(left, cgroup, "cgroup", REC_OMIT | REC_OR_NULL),
 };
 JSON_RECORD(left_record, left, left_fields, 0);
 
@@ -56,8 +58,8 @@ static void path_of(const struct child *s, const char *end, char ret[static FOLD
 /* Written beside it and then put in its place: there is never a half of it. */
 static int leave(const struct child *s, struct err *err)
 {
-	const struct left left = {
-		s->pid, family_began(s->pid), s->slot, s->all->cfg.profile->hash, s->share};
+	const struct left left = {s->pid, family_began(s->pid), s->slot, s->all->cfg.profile->hash,
+		s->share, s->cgroup};
 	char path[FOLDER_MAX], made[FOLDER_MAX];
 	struct buf text;
 	int fd, rc = 0;
@@ -114,14 +116,18 @@ bool child_find(struct child *s, const char *uid)
 
 	(void)snprintf(s->uid, sizeof(s->uid), "%s", uid);
 	arena_init_small(&a, FOLDER_MAX * 64, 4096);
-	found = read_left(s, &a, &left, NULL) == 0 && family_began(left.pid) == left.began;
+	found = read_left(s, &a, &left, NULL) == 0;
 	if (found) {
 		s->slot = left.slot;
-		s->pid = left.pid;
 		s->share = strdup(left.share);
+		s->cgroup = left.cgroup ? strdup(left.cgroup) : NULL;
 		s->over = left.profile != s->all->cfg.profile->hash;
+		found = s->share && family_began(left.pid) == left.began;
+	}
+	if (found) {
+		s->pid = left.pid;
 		/* It may have ended, and another be of its pid, before it is watched. */
-		found = s->share && watch(s, NULL) == 0 && family_began(left.pid) == left.began;
+		found = watch(s, NULL) == 0 && family_began(left.pid) == left.began;
 	}
 	arena_release(&a);
 	return found;
@@ -159,12 +165,53 @@ static void tidy(const struct child *s)
 
 static int make_folder(const struct child *s, char ret[static FOLDER_MAX], struct err *err)
 {
-	tidy(s);
 	path_of(s, "", ret);
 	if (mkdir(ret, 0700) != 0 ||
 		(s->all->switches && chown(ret, child_uid(s), child_gid(s)) != 0))
 		return err_set(err, ERR_IO, "%s: %s", ret, strerrordesc_np(errno));
 	return 0;
+}
+
+/* ---- cgroups ---- */
+
+/* Where they can be made. */
+static int make_cgroup(struct child *s, struct err *err)
+{
+	char name[BEARER_UID_MAX + sizeof("claim-")], folder[CGROUP_PATH_MAX];
+
+	if (!s->all->cgroups.path[0])
+		return 0;
+	(void)snprintf(name, sizeof(name), "claim-%s", s->uid);
+	if (cgroup_make(&s->all->cgroups, name, folder, err) != 0)
+		return err->code;
+	s->cgroup = strdup(folder);
+	if (s->cgroup)
+		return 0;
+	(void)cgroup_remove(folder);
+	return err_set(err, ERR_NOMEM, "out of memory for a server");
+}
+
+bool child_clear(struct child *s)
+{
+	if (s->cgroup) {
+		cgroup_kill(s->cgroup);
+		if (!cgroup_remove(s->cgroup))
+			return false;
+		free(s->cgroup);
+		s->cgroup = NULL;
+	}
+	tidy(s);
+	return true;
+}
+
+/* Its folder, and its cgroup. */
+static int make_room(struct child *s, char ret[static FOLDER_MAX], struct err *err)
+{
+	if (!child_clear(s))
+		return err_set(err, ERR_IO, "processes of the last one are left");
+	if (make_folder(s, ret, err) != 0)
+		return err->code;
+	return make_cgroup(s, err);
 }
 
 /* ---- the process ---- */
@@ -208,7 +255,7 @@ static int spawn(
 
 	while (words[n])
 		n++;
-	argv = arena_array(a, n + 6, sizeof(*argv));
+	argv = arena_array(a, n + 7, sizeof(*argv));
 	if (!argv)
 		return err_set(err, ERR_NOMEM, "out of memory for a server");
 	argv[0] = arena_strdup(a, SLICE("gpugate"));
@@ -216,7 +263,8 @@ static int spawn(
 	argv[2] = arena_fmt(a, all->switches ? "%u" : "-", (unsigned)child_uid(s));
 	argv[3] = arena_fmt(a, "%u", (unsigned)child_gid(s));
 	argv[4] = arena_fmt(a, "%lld", (long long)all->cfg.profile->grace_ms);
-	memcpy(argv + 5, words, n * sizeof(*argv));
+	argv[5] = arena_strdup(a, slice_of(s->cgroup ? s->cgroup : "-"));
+	memcpy(argv + 6, words, n * sizeof(*argv));
 	if (a->failed)
 		return err_set(err, ERR_NOMEM, "out of memory for a server");
 	s->pid = fork();
@@ -262,7 +310,7 @@ int child_start(struct child *s, const struct picture_claim *claim, struct err *
 			(unsigned)profile->port);
 	s->pid = 0;
 	arena_init_small(&a, ARENA_MAX, 4096);
-	rc = make_folder(s, folder, err);
+	rc = make_room(s, folder, err);
 	if (rc == 0)
 		rc = server_profile_words(profile, &at, &a, &argv, &env, err);
 	if (rc == 0)
@@ -272,7 +320,8 @@ int child_start(struct child *s, const struct picture_claim *claim, struct err *
 		return 0;
 	if (s->pid > 0)
 		(void)waitpid(s->pid, NULL, 0);
-	(void)child_gone(s);
+	(void)child_reap(s);
+	(void)child_clear(s);
 	return rc;
 }
 
@@ -286,7 +335,8 @@ static void become_try(const struct child *s, char *const *argv, char *const *en
 
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || setpgid(0, 0) != 0)
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || setpgid(0, 0) != 0 ||
+		(s->cgroup && !cgroup_enter(s->cgroup)))
 		_exit(127);
 	if (s->all->switches && (setgroups(0, NULL) != 0 ||
 					setresgid(child_gid(s), child_gid(s), child_gid(s)) != 0 ||
@@ -339,7 +389,7 @@ int child_try(struct child *s, const struct picture_claim *claim, const char *sh
 	char folder[FOLDER_MAX], **argv, **env;
 	const struct server_profile_place at = {claim, s->address, folder};
 	struct arena a;
-	int rc = make_folder(s, folder, err);
+	int rc = make_room(s, folder, err);
 
 	arena_init_small(&a, ARENA_MAX, 4096);
 	if (rc == 0)
@@ -353,12 +403,16 @@ int child_try(struct child *s, const struct picture_claim *claim, const char *sh
 	}
 	arena_release(&a);
 	if (rc != 0)
-		(void)child_gone(s);
+		(void)child_clear(s);
 	return rc;
 }
 
 void child_stop(struct child *s, bool by_force)
 {
+	if (by_force && s->cgroup)
+		cgroup_kill(s->cgroup);
+	if (s->pid <= 0)
+		return;
 	if (!by_force) {
 		(void)kill(s->pid, SIGTERM);
 		return;
@@ -367,7 +421,7 @@ void child_stop(struct child *s, bool by_force)
 	(void)kill(s->pid, SIGKILL);
 }
 
-int child_gone(struct child *s)
+int child_reap(struct child *s)
 {
 	int status = 0;
 
@@ -378,6 +432,5 @@ int child_gone(struct child *s)
 		(void)close(s->pidfd);
 	s->pidfd = -1;
 	s->pid = 0;
-	tidy(s);
 	return status;
 }

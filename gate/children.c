@@ -60,32 +60,42 @@ void child_end(struct child *s)
 }
 
 /* Its parent has ended, and so has all that came of it. */
+static void gone(struct child *s)
+{
+	s->state = CHILD_DOWN;
+	if (s->was == CHILD_TRYING)
+		s->over = true;
+	if (s->over && strcmp(s->uid, CHILDREN_TRY) == 0)
+		return;
+	if (s->was == CHILD_ENDING) {
+		child_say(s, LOG_LEVEL_INFO, "a server has ended");
+		return;
+	}
+	if (s->was == CHILD_UP && clock_ms() - s->since_ms >= GOOD_MS)
+		s->failures = 0;
+	(void)snprintf(s->why, sizeof(s->why), "%s",
+		WIFEXITED(s->status) && WEXITSTATUS(s->status) == NOT_STARTED
+			? "it cannot be started"
+		: s->was == CHILD_UP ? "it has ended by itself"
+				     : "it has ended while it was starting");
+	fail(s);
+}
+
+/* Where its parent was killed its cgroup may hold others, whose GPU is nobody's before they are
+ * gone. */
 static void on_over(void *ctx, uint32_t events)
 {
 	struct child *s = ctx;
-	enum child_state was = s->state;
-	int status;
 
 	(void)events;
 	if (s->pid == 0)
 		return;
-	status = child_gone(s);
-	s->state = CHILD_DOWN;
-	if (was == CHILD_TRYING)
-		s->over = true;
-	if (s->over && strcmp(s->uid, CHILDREN_TRY) == 0)
-		return;
-	if (was == CHILD_ENDING) {
-		child_say(s, LOG_LEVEL_INFO, "a server has ended");
-		return;
-	}
-	if (was == CHILD_UP && clock_ms() - s->since_ms >= GOOD_MS)
-		s->failures = 0;
-	(void)snprintf(s->why, sizeof(s->why), "%s",
-		WIFEXITED(status) && WEXITSTATUS(status) == NOT_STARTED ? "it cannot be started"
-		: was == CHILD_UP                                       ? "it has ended by itself"
-				  : "it has ended while it was starting");
-	fail(s);
+	s->was = s->state;
+	s->status = child_reap(s);
+	s->state = CHILD_ENDING;
+	s->until_ms = clock_ms();
+	if (child_clear(s))
+		gone(s);
 }
 
 static void look(struct child *s)
@@ -151,6 +161,7 @@ void child_free(struct child *s)
 	if (s->pidfd >= 0)
 		(void)close(s->pidfd);
 	free(s->share);
+	free(s->cgroup);
 	free(s);
 }
 
@@ -274,12 +285,22 @@ void children_claims(struct children *all, const struct picture *p)
 	}
 }
 
+/* By its parents, else by its cgroup, in which it stays when the parent of all is killed. */
 const char *children_of(const struct children *all, pid_t pid)
 {
-	for (int i = 0; pid > 1 && i < GENERATIONS_MAX; i++, pid = family_parent(pid))
+	char cgroup[CGROUP_PATH_MAX];
+	pid_t at = pid;
+
+	for (int i = 0; at > 1 && i < GENERATIONS_MAX; i++, at = family_parent(at))
 		for (size_t k = 0; k < all->top; k++)
-			if (all->server[k] && all->server[k]->pid == pid)
+			if (all->server[k] && all->server[k]->pid == at)
 				return all->server[k]->uid;
+	if (!cgroup_of(&all->cgroups, pid, cgroup))
+		return NULL;
+	for (size_t k = 0; k < all->top; k++)
+		if (all->server[k] && all->server[k]->cgroup &&
+			strcmp(all->server[k]->cgroup, cgroup) == 0)
+			return all->server[k]->uid;
 	return NULL;
 }
 
@@ -360,6 +381,11 @@ static int64_t turn(struct child *s)
 		look(s);
 		return LOOK_MS;
 	}
+	if (s->state == CHILD_ENDING && s->pid == 0) {
+		if (child_clear(s))
+			gone(s);
+		return LOOK_MS;
+	}
 	if (s->state == CHILD_ENDING) {
 		if (now >= s->until_ms)
 			child_stop(s, true);
@@ -384,12 +410,13 @@ int64_t children_turn(struct children *all)
 
 		if (!s)
 			continue;
-		if (s->over && s->state == CHILD_DOWN) {
+		/* A start that failed may have left something. */
+		if (s->over && s->state == CHILD_DOWN && child_clear(s)) {
 			all->server[i] = NULL;
 			child_free(s);
 			continue;
 		}
-		ms = turn(s);
+		ms = s->over && s->state == CHILD_DOWN ? LOOK_MS : turn(s);
 		if (ms >= 0 && (least < 0 || ms < least))
 			least = ms;
 	}

@@ -5,6 +5,7 @@
 
 #include "gate/children.h"
 #include "gate/loop.h"
+#include "gate/process/cgroup.h"
 
 /* The addresses of servers: 127.91.x.y. One that no server has tells whether any listens on all of
  * them. */
@@ -22,8 +23,12 @@ struct child {
 	char *share; /* its GPUs and how much of each, as text; owned */
 	enum child_state state;
 	bool over; /* its claim is */
-	pid_t pid; /* of its parent, gpugate keep */
+	pid_t pid; /* of its parent, gpugate keep; 0 while ENDING: that one has ended */
 	int pidfd;
+	char *cgroup; /* its folder; owned; NULL: there is none */
+	/* Somebody is left in that: what it was, and how its parent ended. */
+	enum child_state was;
+	int status;
 	struct loop_watch watch;
 	int64_t until_ms; /* STARTING: when that has taken too long; ENDING: when it is ended by
 			     force */
@@ -40,6 +45,7 @@ struct children {
 	bool switches; /* to the profile's account: */
 	uid_t uid;
 	gid_t gid;
+	struct cgroup_home cgroups;
 	unsigned accounts; /* from that one on, one for each slot; 0: one for all */
 	struct child *server[CHILDREN_MAX];
 	size_t top; /* behind it there is none */
@@ -76,13 +82,17 @@ int child_start(struct child *s, const struct picture_claim *claim, struct err *
  * output. ERR_IO, ERR_INVALID, ERR_NOMEM. */
 int child_try(struct child *s, const struct picture_claim *claim, const char *share,
 	int ret_ends[2], struct err *err);
-/* Take up what the file tells: false when there is no such process any more. */
+/* Take up what the file tells: false when there is no such process any more, though some of what it
+ * started may be left. */
 bool child_find(struct child *s, const char *uid);
 /* Does somebody listen there? */
 bool child_listens(const char *address, uint16_t port);
 /* Ask its parent to end it; by force: end them all now. */
 void child_stop(struct child *s, bool by_force);
-/* The parent has ended: its status, and everything that it had is removed. */
-int child_gone(struct child *s);
+/* The parent has ended: its status. */
+int child_reap(struct child *s);
+/* Everything that it had is removed. False: not yet, since some of its processes are left, which
+ * are ended. */
+bool child_clear(struct child *s);
 
 #endif

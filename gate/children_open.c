@@ -61,6 +61,19 @@ static int look_at_folder(const char *path, struct err *err)
 	return 0;
 }
 
+/* Its parent has ended. What is left of its family ends, too, and has its GPU until then. */
+static void take_leavings(struct children *all, struct child *s)
+{
+	if (child_clear(s) || !s->share || all->server[s->slot]) {
+		child_free(s);
+		return;
+	}
+	child_put(all, s);
+	s->over = true;
+	s->state = s->was = CHILD_ENDING;
+	child_say(s, LOG_LEVEL_INFO, "what a server has left is ended");
+}
+
 static int take_up(struct children *all, struct slice uid, struct err *err)
 {
 	char name[BEARER_UID_MAX];
@@ -74,8 +87,8 @@ static int take_up(struct children *all, struct slice uid, struct err *err)
 	if (!s)
 		return err_set(err, ERR_NOMEM, "out of memory for the servers");
 	if (!child_find(s, name) || all->server[s->slot]) {
-		(void)child_gone(s);
-		child_free(s);
+		(void)child_reap(s);
+		take_leavings(all, s);
 		return 0;
 	}
 	child_put(all, s);
@@ -106,6 +119,19 @@ static int take_up_all(struct children *s, struct err *err)
 	return rc;
 }
 
+/* Without them a family is who is below its parent, which holds as long as that lives. */
+static void find_cgroups(struct children *s)
+{
+	struct err why = {0};
+
+	if (cgroup_home_find("/proc/self", &s->cgroups, &why) == 0)
+		log_line(s->cfg.log, LOG_LEVEL_INFO, "each server has a cgroup of its own",
+			log_str("below", s->cgroups.path));
+	else
+		log_line(s->cfg.log, LOG_LEVEL_WARN, "servers have no cgroup of their own",
+			log_str("error", why.msg));
+}
+
 int children_new(const struct children_config *config, struct children **ret, struct err *err)
 {
 	struct children *s = calloc(1, sizeof(*s));
@@ -117,6 +143,8 @@ int children_new(const struct children_config *config, struct children **ret, st
 	rc = find_account(s, err);
 	if (rc == 0)
 		rc = look_at_folder(config->state_dir, err);
+	if (rc == 0)
+		find_cgroups(s);
 	if (rc == 0)
 		rc = take_up_all(s, err);
 	if (rc != 0) {

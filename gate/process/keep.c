@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "gate/process/cgroup.h"
 #include "gate/process/family.h"
 
 #define EXIT_NOT_STARTED 127
@@ -26,6 +27,7 @@
 struct keep {
 	bool switches; /* the account */
 	uint64_t uid, gid, grace_ms;
+	const char *cgroup; /* NULL: ours */
 	char **argv;
 	pid_t server;
 	sigset_t signals;
@@ -37,8 +39,8 @@ static int say(const char *what, const char *of)
 	return EXIT_NOT_STARTED;
 }
 
-/* The server's own process: another account, no way to more rights, a group of its own, and no life
- * without its parent. */
+/* The server's own process: another account, no way to more rights, a group and a cgroup of its
+ * own, and no life without its parent. */
 static int become(const struct keep *k)
 {
 	sigset_t none;
@@ -50,6 +52,8 @@ static int become(const struct keep *k)
 		return say("prctl", k->argv[0]);
 	if (setpgid(0, 0) != 0)
 		return say("its process group", k->argv[0]);
+	if (k->cgroup && !cgroup_enter(k->cgroup))
+		return say("its cgroup", k->argv[0]);
 	if (k->switches && (setgroups(0, NULL) != 0 ||
 				   setresgid((gid_t)k->gid, (gid_t)k->gid, (gid_t)k->gid) != 0 ||
 				   setresuid((uid_t)k->uid, (uid_t)k->uid, (uid_t)k->uid) != 0))
@@ -88,6 +92,8 @@ static void end_all(struct keep *k)
 			break;
 		/* They were asked. */
 		signal = clock_ms() >= until ? SIGKILL : 0;
+		if (signal && k->cgroup)
+			cgroup_kill(k->cgroup);
 		(void)nanosleep(&look, NULL);
 		(void)reap(k, &status);
 	}
@@ -117,10 +123,11 @@ static int mind(struct keep *k)
 
 static bool read_words(int argc, char **argv, struct keep *k)
 {
-	if (argc < 5)
+	if (argc < 6)
 		return false;
 	k->switches = strcmp(argv[1], "-") != 0;
-	k->argv = argv + 4;
+	k->cgroup = strcmp(argv[4], "-") != 0 ? argv[4] : NULL;
+	k->argv = argv + 5;
 	return (!k->switches || (text_u64(slice_of(argv[1]), UINT32_MAX - 1, &k->uid) &&
 					text_u64(slice_of(argv[2]), UINT32_MAX - 1, &k->gid))) &&
 	       text_u64(slice_of(argv[3]), 60000, &k->grace_ms);

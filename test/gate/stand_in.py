@@ -8,6 +8,7 @@
     sink    read to the end, then tell that
     pour N  send N bytes, then end
     hide    leave a grandchild in a session of its own, which nothing but a parent's parent finds, and tell its pid
+    run     leave a process that goes on as its own child again and again, so that no pid of it lives long; TERM is passed over
     die     end the whole server
 MODE: up; late (listens after a second), never (does not listen), exit (ends at once), open (listens on all addresses), deaf (TERM is passed over).
 """
@@ -47,6 +48,16 @@ def hide():
     return os.read(reader, 32)
 
 
+def run():
+    if os.fork() == 0:
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.closerange(0, 256)
+        while True:
+            if os.fork():
+                os._exit(0)
+
+
 def serve(c):
     c.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     word = b""
@@ -60,6 +71,8 @@ def serve(c):
         c.sendall(tell_env())
     elif word == b"hide":
         c.sendall(hide())
+    elif word == b"run":
+        run()
     elif word == b"die":
         os._exit(3)
     elif word == b"pour":

@@ -326,10 +326,95 @@ def test_keeper_that_is_killed_or_stopped(world, how):
     until(lambda: not alive(pid) and not alive(keeper), "end of the server")
 
 
+@pytest.fixture(name="apart")
+def fixture_apart(make):
+    """A world whose servers have cgroups of their own; the gate has nobody else in its own."""
+    world = make(options=("--look", "0"))
+    if not world.cgroup:
+        pytest.skip("cgroup v2 cannot be written here")
+    return world
+
+
+def cgroup_of(pid):
+    with open(f"/proc/{pid}/cgroup", encoding="utf-8") as f:
+        return next(line.rstrip("\n")[3:] for line in f if line.startswith("0::"))
+
+
+def test_cgroup_for_each_claim(apart):
+    """The server and what comes of it are in their claim's, the keeper is in the gate's; and it goes with the claim."""
+    pods = [apart.holder(), apart.holder(gpus=((GPUS[1], GIB),))]
+    told = [p.env() for p in pods]
+    hidden = int(pods[0].ask("hide"))
+    below = cgroup_of(apart.gate.process.pid)
+    assert [cgroup_of(t["pid"]) for t in told] == [f"{below}/claim-{p.uid}" for p in pods] and cgroup_of(hidden) == cgroup_of(told[0]["pid"])
+    assert {cgroup_of(k) for k in apart.keepers()} == {below} and apart.cgroups() == sorted(f"claim-{p.uid}" for p in pods)
+    apart.api.release(pods[0].uid)
+    until(lambda: apart.cgroups() == [f"claim-{pods[1].uid}"], "end of the cgroup")
+    assert not alive(hidden) and pods[1].env()["pid"] == told[1]["pid"]
+    assert apart.gate.log().count("each server has a cgroup of its own") == 1
+
+
+def test_nothing_outruns_the_end(apart):
+    """What is never there long enough to be found by its pid ends with its claim all the same, within two seconds of the write."""
+    pod = apart.holder()
+    for _ in range(3):
+        pod.ask("run")
+    began = apart.api.release(pod.uid)
+    until(lambda: apart.keepers() == [] and apart.cgroups() == [], "end of what runs on")
+    assert time.monotonic() - began < 2 * servers.SLOW
+    with open(os.path.join(apart.cgroup, "cgroup.procs"), encoding="ascii") as f:
+        assert f.read().split() == [str(apart.gate.process.pid)]
+
+
+@pytest.mark.parametrize("gate_dies", [False, True])
+def test_what_a_killed_keeper_leaves(apart, gate_dies):
+    """Its server dies with it; a process that had left that one is nobody's child any more, and is ended too, by this gate or by the next."""
+    pod = apart.holder()
+    pid, hidden = pod.env()["pid"], int(pod.ask("hide"))
+    if gate_dies:
+        apart.gate.kill()
+    os.kill(apart.keepers()[0], signal.SIGKILL)
+    until(lambda: not alive(pid), "end of the server")
+    if gate_dies:
+        assert alive(hidden)
+        apart.start()
+    until(lambda: not alive(hidden), "end of what it had left")
+    until(lambda: apart.cgroups() == [] and apart.left() == [], "end of their cgroup")
+    assert until(lambda: again(pod), "new server")["pid"] not in (pid, hidden)
+
+
+def test_cgroup_of_somebody_else(apart):
+    """Whoever is in a cgroup of that name is not ended, and the pod is told."""
+    uid = apart.api.claim()
+    folder = os.path.join(apart.cgroup, f"claim-{uid}")
+    os.mkdir(folder)
+    with subprocess.Popen(["/bin/sleep", "600"]) as other:
+        try:
+            with open(os.path.join(folder, "cgroup.procs"), "w", encoding="ascii") as f:
+                f.write(str(other.pid))
+            apart.pod(apart.api.token(uid)).refused("processes of others are in its cgroup")
+            assert other.poll() is None
+        finally:
+            other.kill()
+    until(lambda: not os.path.exists(folder) or not os.rmdir(folder), "end of it")
+    assert apart.holder(gpus=((GPUS[1], GIB),)).env()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has mounts to take away")
+def test_gate_without_cgroups(make):
+    """Where none can be made that is said once, and servers are ended as ever."""
+    world = make(wrap=["/usr/bin/unshare", "--mount", "/bin/sh", "-c", "umount -l -a -t cgroup2; exec \"$@\"", "sh"])
+    assert world.gate.log().count("servers have no cgroup of their own") == 1
+    pod = world.holder()
+    pid, hidden = pod.env()["pid"], int(pod.ask("hide"))
+    world.api.release(pod.uid)
+    until(lambda: not alive(pid) and not alive(hidden), "end of the server")
+
+
 def test_keeper_without_a_word(tmp_path):
     """A gate that dies before its file stands leaves nothing behind: its keeper hears the end, and starts nothing."""
     made = tmp_path / "made"
-    argv = [PROGRAM, "keep", "-", "0", "100", "/usr/bin/touch", str(made)]
+    argv = [PROGRAM, "keep", "-", "0", "100", "-", "/usr/bin/touch", str(made)]
     assert subprocess.run(argv, stdin=subprocess.DEVNULL, timeout=WAIT_S, check=False).returncode == 0 and not made.exists()
     assert subprocess.run(argv, input=b"x", timeout=WAIT_S, check=False).returncode == 1 and made.exists()
 

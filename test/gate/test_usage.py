@@ -92,6 +92,24 @@ def test_strangers(make, nvml):
     until(lambda: world.metric("strangers") == 0, "end of the stranger")
 
 
+def test_no_stranger_in_a_claims_cgroup(make, nvml):
+    """Whose parents do not lead to a server is its claim's all the same, by the cgroup that it cannot leave."""
+    world = make(options=LOOK)
+    if not world.cgroup:
+        pytest.skip("cgroup v2 cannot be written here")
+    pod = world.holder()
+    pid = pod.env()["pid"]
+    with subprocess.Popen(["sleep", "600"]) as lost:
+        try:
+            with open(f"{world.cgroup}/claim-{pod.uid}/cgroup.procs", "w", encoding="ascii") as f:
+                f.write(str(lost.pid))
+            nvml.says({0: [(pid, GIB), (lost.pid, 2 * GIB)]})
+            until(lambda: [c["used"] for c in usage(world)["claims"]] == [3 * GIB], "look")
+            assert usage(world)["strangers"] == []
+        finally:
+            lost.kill()
+
+
 def again(pod):
     try:
         return pod.env()["pid"]

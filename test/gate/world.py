@@ -47,6 +47,26 @@ def alive(pid):
         return False
 
 
+def own_cgroup():
+    """A cgroup for a gate alone, where cgroup v2 can be written, so that two gates of two tests do not meet; else None."""
+    with open("/proc/self/mountinfo", encoding="utf-8") as f:
+        lines = [line.split() for line in f]
+    mounts = [w[4] for w in lines if w[w.index("-") + 1] == "cgroup2" and w[3] == "/"]
+    with open("/proc/self/cgroup", encoding="utf-8") as f:
+        mine = [line.rstrip("\n")[3:] for line in f if line.startswith("0::/")]
+    if not mounts or not mine:
+        return None
+    folder = os.path.join(mounts[0], mine[0].strip("/"), f"poolgate-test-{uuid.uuid4().hex[:8]}")
+    try:
+        os.mkdir(folder)
+    except OSError:
+        return None
+    if os.access(os.path.join(folder, "cgroup.kill"), os.W_OK):
+        return folder
+    os.rmdir(folder)
+    return None
+
+
 class Api:
     """Knows one GPUServer and the tokens that it gave out. `away` closes every connection unanswered."""
 
@@ -256,7 +276,10 @@ class World:
                        "clusters": [{"name": "a", "cluster": {"server": f"http://127.0.0.1:{self.api.port}"}}],
                        "users": [{"name": "a", "user": {"token": "t"}}]}, f)
         self.profile(mode, spec or {})
-        self.options, self.wrap, self.pods, self.gate = options, wrap, [], None
+        self.options, self.wrap, self.pods, self.gate = options, list(wrap), [], None
+        self.cgroup = own_cgroup()
+        if self.cgroup:
+            self.wrap[:0] = ["/bin/sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', self.cgroup]
         try:
             self.start()
         except BaseException:
@@ -320,6 +343,10 @@ class World:
     def left(self):
         return sorted(n for n in os.listdir(self.state) if n != "stand_in.py")
 
+    def cgroups(self):
+        """Of claims, as they are there."""
+        return sorted(n for n in os.listdir(self.cgroup) if os.path.isdir(os.path.join(self.cgroup, n))) if self.cgroup else []
+
     def keepers(self):
         """pids of the servers' parents, as the gate's files tell them."""
         found = []
@@ -357,7 +384,7 @@ class World:
         left = self.left()
         assert "ERROR: " not in text and "runtime error" not in text, text[-6000:]
         assert status == 0 and seconds < 4 * servers.SLOW, (status, seconds, text[-6000:])
-        assert left == [], left
+        assert left == [] and self.cgroups() == [], (left, self.cgroups())
         until(lambda: not self.started(), "end of all that was started")
 
     def clear(self):
@@ -370,6 +397,17 @@ class World:
                 os.kill(pid, 9)
         self.api.close()
         shutil.rmtree(self.state)
+        if self.cgroup:
+            with open(os.path.join(self.cgroup, "cgroup.kill"), "w", encoding="ascii") as f:
+                f.write("1")
+            until(self.remove_cgroup, "end of the cgroup")
+
+    def remove_cgroup(self):
+        with contextlib.suppress(OSError):
+            for name in self.cgroups():
+                os.rmdir(os.path.join(self.cgroup, name))
+            os.rmdir(self.cgroup)
+        return not os.path.exists(self.cgroup)
 
 
 class Pod:
