@@ -143,10 +143,10 @@ int children_new(const struct children_config *config, struct children **ret, st
 	rc = find_account(s, err);
 	if (rc == 0)
 		rc = look_at_folder(config->state_dir, err);
-	if (rc == 0)
+	if (rc == 0) {
 		find_cgroups(s);
-	if (rc == 0)
 		rc = take_up_all(s, err);
+	}
 	if (rc != 0) {
 		children_free(s);
 		return rc;

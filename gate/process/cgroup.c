@@ -44,7 +44,7 @@ static bool next_line(struct slice *rest, struct slice *ret)
 static bool read_own(const char *proc, char ret[static CGROUP_PATH_MAX])
 {
 	char path[CGROUP_PATH_MAX];
-	struct slice rest, line;
+	struct slice rest, line = {0};
 	struct buf text;
 	bool found = false;
 
@@ -86,7 +86,7 @@ static bool read_mount(struct slice line, struct slice *ret)
 static bool find_mount(const char *proc, char ret[static CGROUP_PATH_MAX])
 {
 	char path[CGROUP_PATH_MAX];
-	struct slice rest, line, at = {0};
+	struct slice rest, line = {0}, at = {0};
 	struct buf text;
 	bool found = false;
 
