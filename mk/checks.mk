@@ -25,6 +25,7 @@ help:
 	@echo 'make crd-check [VERSIONS=1.30.14]  would API servers 1.30 to 1.37 take our CRD?'
 	@echo 'make matrix [ONLY="1.30.14 kueue"]  as root: API servers 1.30 to 1.37, upgrades, and Kueue, JobSet, LeaderWorkerSet, KubeRay'
 	@echo 'make kueue-test [T=jobs]     as root: the real Kueue beside pods that wait for GPUs'
+	@echo 'make jobset-test             as root: the real JobSet beside a policy for half of the groups'
 	@echo 'make helm-check            as root: the Helm chart renders what kustomize does, and lives on a real API server and in a registry'
 	@echo 'make doctor-test           as root: poolgate doctor against a real API server in which one thing after the other is broken'
 	@echo 'make lint                  format, clang-tidy, cppcheck, gcc -fanalyzer, shellcheck, floors'

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make e2e`: the program in a real cluster that the tests start and end. Needs root, and once Go 1.26 to build Kubernetes.
 
-.PHONY: e2e crd-check helm-check matrix kueue-test
+.PHONY: e2e crd-check helm-check matrix kueue-test jobset-test
 
 e2e:
 	@test/e2e/build --check
@@ -51,13 +51,13 @@ upgrade-test:
 	@POOLGATE_UPGRADE=$$(test/upgrade/build) && POOLGATE_HELM=$$(test/helm/build) && export POOLGATE_UPGRADE POOLGATE_HELM && \
 		POOLGATE=$(abspath $(BUILD))/poolgate $(PYTHON) -B -m pytest -q --no-header -rs -p no:cacheprovider --tb=short $(if $T,-k '$T') test/upgrade
 
-# The real Kueue beside components/waiting. Built once from its Go module, as for `make matrix`.
-kueue-test:
+# The real Kueue beside components/waiting, the real JobSet beside components/policies. Built once from their Go modules, as for `make matrix`.
+kueue-test jobset-test:
 	@test/e2e/build --check
-	@[ "$$(id -u)" = 0 ] || { echo 'make kueue-test: must run as root: it starts containers and makes network links' >&2; exit 1; }
+	@[ "$$(id -u)" = 0 ] || { echo 'make $@: must run as root: it starts containers and makes network links' >&2; exit 1; }
 	@tools/setup build test e2e image
 	$(SUB) programs fakes
 	@test/e2e/build
 	@LOAD='$(IMAGE_LOAD)' tools/image $(PROGRAM) '$(VERSION)' '$(IMAGE)' '$(IMAGE_OUT)'
-	@kueue=$$(test/matrix/build kueue) && POOLGATE=$(abspath $(BUILD))/poolgate POOLGATE_MATRIX_CONTROLLERS="kueue=$$kueue" $(PYTHON) -B -m pytest \
-		-q --no-header -rs -p no:cacheprovider --tb=short --durations=5 $(if $T,-k '$T') test/matrix/test_kueue.py
+	@built=$$(test/matrix/build $(@:-test=)) && POOLGATE=$(abspath $(BUILD))/poolgate POOLGATE_MATRIX_CONTROLLERS="$(@:-test=)=$$built" $(PYTHON) -B \
+		-m pytest -q --no-header -rs -p no:cacheprovider --tb=short --durations=5 $(if $T,-k '$T') test/matrix/test_$(@:-test=).py
