@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: which addresses can be listened on, what the sockets are like, and how peers are called. */
+#include "net/listener.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "test/unit/test.h"
+
+TEST(test_what_an_address_is)
+{
+	static const struct {
+		const char *text;
+		int rc;
+	} rows[] = {
+		{"127.0.0.1:8443", 0},
+		{"localhost:1", 0},
+		{"[::1]:8443", 0},
+		{":8443", 0},
+		{"0.0.0.0:0", 0},
+		{"[::]:0", 0},
+		{"example.com:80", ERR_INVALID},
+		{"127.0.0.256:80", ERR_INVALID},
+		{"127.0.0.1", ERR_INVALID},
+		{"127.0.0.1:65536", ERR_INVALID},
+		{"", ERR_INVALID},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct err err = {0};
+		int rc = listener_check(slice_of(rows[i].text), &err);
+
+		if ((rc == 0) != (rows[i].rc == 0))
+			fail_msg("%s: %d, %s", rows[i].text, rc, err.msg);
+	}
+}
+
+/* An address that is no number is quoted, not all of a long one. */
+TEST(test_what_is_said_of_another)
+{
+	struct err err = {0};
+	char text[64 + 4];
+	int fd = -1;
+	uint16_t port = 0;
+
+	assert_int_equal(listener_check(SLICE("example.com:80"), &err), ERR_INVALID);
+	assert_string_equal(err.msg, "cannot listen on \"example.com:80\": give a numeric address "
+				     "and a port, such as 127.0.0.1:8443, [::1]:8443 or :8443");
+	memset(text, 'a', 60);
+	memcpy(text + 60, ":80", 4);
+	assert_int_equal(listener_open(text, 5, &fd, &port, &err), ERR_INVALID);
+	assert_int_equal(fd, -1);
+}
+
+static int number(int fd, int level, int option)
+{
+	int value = -1;
+	socklen_t len = sizeof(value);
+
+	assert_int_equal(getsockopt(fd, level, option, &value, &len), 0);
+	return value;
+}
+
+static int open_at(const char *address, uint16_t *ret_port)
+{
+	struct err err = {0};
+	int fd = -1;
+
+	if (listener_open(address, 5, &fd, ret_port, &err) != 0)
+		fail_msg("%s", err.msg);
+	assert_true(fd >= 0);
+	assert_true(*ret_port > 0);
+	return fd;
+}
+
+/* Does somebody listen at this port of the loopback? */
+static bool answers(int family, uint16_t port)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
+		.sin6_port = htons(port),
+		.sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	bool old = family == AF_INET;
+	int fd = socket(family, SOCK_STREAM, 0);
+	int rc = connect(fd, old ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6,
+		old ? sizeof(v4) : sizeof(v6));
+
+	(void)close(fd);
+	return rc == 0;
+}
+
+TEST(test_the_socket)
+{
+	uint16_t port = 0;
+	int fd = open_at("localhost:0", &port);
+
+	assert_true(answers(AF_INET, port));
+	assert_int_equal(number(fd, SOL_SOCKET, SO_ACCEPTCONN), 1);
+	assert_int_equal(number(fd, SOL_SOCKET, SO_REUSEADDR), 1);
+	/* the kernel takes it twice; as it comes it would be far less */
+	assert_int_equal(number(fd, SOL_SOCKET, SO_SNDBUF), 2 * 65536);
+	assert_true(fcntl(fd, F_GETFL) & O_NONBLOCK);
+	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	(void)close(fd);
+}
+
+/* All addresses are those of both families, where the kernel has both. */
+TEST(test_all_addresses)
+{
+	uint16_t port = 0;
+	int fd = open_at(":0", &port), probe = socket(AF_INET6, SOCK_STREAM, 0);
+
+	assert_true(answers(AF_INET, port));
+	if (probe >= 0) {
+		assert_int_equal(number(fd, IPPROTO_IPV6, IPV6_V6ONLY), 0);
+		(void)close(probe);
+	}
+	(void)close(fd);
+}
+
+TEST(test_one_that_is_taken)
+{
+	uint16_t port = 0, other = 0;
+	int fd = open_at("127.0.0.1:0", &port), second = -1;
+	struct err err = {0};
+	char address[32], said[128];
+
+	(void)snprintf(address, sizeof(address), "127.0.0.1:%u", port);
+	assert_int_equal(listener_open(address, 5, &second, &other, &err), ERR_IO);
+	(void)snprintf(said, sizeof(said),
+		"cannot listen on %s: Address already in use; stop the other program or choose "
+		"another port",
+		address);
+	assert_string_equal(err.msg, said);
+	assert_int_equal(second, -1);
+	assert_int_equal(other, 0);
+	/* for another reason there is no such advice */
+	err_clear(&err);
+	assert_int_equal(listener_open("192.0.2.1:0", 5, &second, &other, &err), ERR_IO);
+	assert_null(strstr(err.msg, "another port"));
+	(void)close(fd);
+}
+
+TEST(test_what_peers_are_called)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(41234)};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(7)};
+	struct sockaddr_un other = {.sun_family = AF_UNIX};
+	char text[56];
+
+	assert_int_equal(inet_pton(AF_INET, "10.0.0.7", &v4.sin_addr), 1);
+	listener_peer_text((struct sockaddr *)&v4, text);
+	assert_string_equal(text, "10.0.0.7:41234");
+	assert_int_equal(inet_pton(AF_INET6, "2001:db8::7", &v6.sin6_addr), 1);
+	listener_peer_text((struct sockaddr *)&v6, text);
+	assert_string_equal(text, "[2001:db8::7]:7");
+	assert_int_equal(inet_pton(AF_INET6, "::ffff:10.1.2.3", &v6.sin6_addr), 1);
+	listener_peer_text((struct sockaddr *)&v6, text);
+	assert_string_equal(text, "10.1.2.3:7");
+	listener_peer_text((struct sockaddr *)&other, text);
+	assert_string_equal(text, "?");
+	listener_peer_text(NULL, text);
+	assert_string_equal(text, "?");
+}
+
+TESTS(test_what_an_address_is, test_what_is_said_of_another, test_the_socket, test_all_addresses,
+	test_one_that_is_taken, test_what_peers_are_called)
