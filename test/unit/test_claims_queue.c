@@ -33,6 +33,13 @@ static void put(const char *name, const char *status)
 	pool_api_put(api->pool, name, OURS, *name == 'b' ? SPEC_B : SPEC, status);
 }
 
+static bool metric_comes_to(size_t id, int64_t n)
+{
+	for (int i = 0; i < SOON / 10 && metric_value(api->pool->metrics, id, 0, 0) != n; i++)
+		api_nap(10);
+	return metric_value(api->pool->metrics, id, 0, 0) == n;
+}
+
 /* Its client chooses for itself: it is told nothing but that it may go. */
 TEST(w3_who_finds_room_starts_at_once)
 {
@@ -47,6 +54,8 @@ TEST(w3_who_finds_room_starts_at_once)
 	body = api_last(api->api, "PATCH", POD_OF("w"))->body;
 	assert_null(strstr(body, "annotations"));
 	assert_non_null(strstr(body, "{\"op\":\"remove\",\"path\":\"/spec/schedulingGates/0\"}]"));
+	assert_true(metric_comes_to(M_WAIT_SECONDS, 1));
+	assert_true(metric_comes_to(M_PLACES, 1));
 	assert_int_equal(metric_value(api->pool->metrics, M_ADOPTIONS, 0, 0), 0);
 	assert_int_equal(pod_events(api, ""), 0);
 	/* it was not read for that */
@@ -71,9 +80,7 @@ TEST(w2_who_finds_none_waits)
 	assert_true(metric_value(api->pool->metrics, M_QUEUE_HEAD, 0, 0) > 3600);
 	pod_gone(api, "x2");
 	assert_true(pod_is_let_go(api, "u1", SOON));
-	for (int i = 0; i < SOON / 10 && metric_value(api->pool->metrics, M_QUEUE_DEPTH, 0, 0); i++)
-		api_nap(10);
-	assert_int_equal(metric_value(api->pool->metrics, M_QUEUE_DEPTH, 0, 0), 0);
+	assert_true(metric_comes_to(M_QUEUE_DEPTH, 0));
 	assert_int_equal(metric_value(api->pool->metrics, M_QUEUE_HEAD, 0, 0), 0);
 	assert_true(status_has(api, "a", "'id':'gpu-1','bytes':16000000000", 0));
 	assert_true(status_has(api, "a", "'u1'", 0));
@@ -191,6 +198,29 @@ TEST(w7_since_kueue_let_it_go)
 	assert_true(pod_is_marked(api, "u1", later, 0));
 	assert_string_equal(later, first);
 	assert_int_equal(api->marked, 2);
+}
+
+/* Where it may not be written it is not tried with each round; behind a conflict it is. */
+TEST(w7_where_no_age_may_be_written)
+{
+	char since[32];
+
+	put("a", FULL);
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "y", "x2", NULL);
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
+	pod_put_waiting(api, "v", "u2", PLAN_WAITS("1", "100"), 31);
+	pod_kueue(api, "u1");
+	pod_kueue(api, "u2");
+	api_expect(api->api, "PATCH", POD_OF("w"), 403, "{}");
+	api_expect(api->api, "PATCH", POD_OF("v"), 409, "{}");
+	claims_api_run(api);
+	assert_true(pod_is_marked(api, "u2", since, SOON));
+	assert_int_equal(api_seen_of(api->api, "PATCH", POD_OF("v")), 2);
+	api_nap(1500);
+	assert_int_equal(api_seen_of(api->api, "PATCH", POD_OF("w")), 1);
+	assert_false(pod_is_marked(api, "u1", since, 0));
+	assert_int_equal(api_seen_of(api->api, "PATCH", POD_OF("v")), 2);
 }
 
 /* Who finds room at once needs no age. */
@@ -326,9 +356,7 @@ TEST(w6_what_frees_up_is_kept)
 	pod_put_waiting(api, "small", "u2", PLAN_WAITS("1", "50"), 31);
 	claims_api_run(api);
 	assert_true(status_has(api, "a", "'kept':[{'uid':'u1','namespace':'n','name':'big'", SOON));
-	for (int i = 0; i < SOON / 10 && !metric_value(api->pool->metrics, M_QUEUE_KEPT, 0, 0); i++)
-		api_nap(10);
-	assert_int_equal(metric_value(api->pool->metrics, M_QUEUE_KEPT, 0, 0), 32000000000);
+	assert_true(metric_comes_to(M_QUEUE_KEPT, 32000000000));
 	pod_gone(api, "x1");
 	assert_true(status_has_not(api, "a", "'x1'", SOON));
 	assert_false(pod_is_let_go(api, "u2", 1000));
@@ -381,9 +409,7 @@ TEST(w6_who_has_gone_keeps_nothing)
 	assert_true(status_has(api, "a", "'kept'", SOON));
 	pod_gone(api, "u1");
 	assert_true(status_has_not(api, "a", "'kept'", SOON));
-	for (int i = 0; i < SOON / 10 && metric_value(api->pool->metrics, M_QUEUE_KEPT, 0, 0); i++)
-		api_nap(10);
-	assert_int_equal(metric_value(api->pool->metrics, M_QUEUE_KEPT, 0, 0), 0);
+	assert_true(metric_comes_to(M_QUEUE_KEPT, 0));
 }
 
 /* The watch has shown it as let go; since then etcd was restored to where its gate stands. What the
@@ -449,6 +475,47 @@ TEST(w9_an_api_server_that_is_away_for_a_moment)
 	api_nap(1500);
 	assert_int_equal(api->told, 1);
 	assert_int_equal(pod_events(api, "WaitsForGPUs"), 1);
+}
+
+/* Who may not write the condition says it by the Event, and does not try again with each round. */
+TEST(w9_where_no_condition_may_be_written)
+{
+	put("a", FULL);
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "y", "x2", NULL);
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
+	api_expect(api->api, "PATCH", POD_OF("w") "/status", 403, "{}");
+	claims_api_run(api);
+	for (int i = 0; i < SOON / 10 && pod_events(api, "WaitsForGPUs") == 0; i++)
+		api_nap(10);
+	api_nap(2500);
+	assert_int_equal(pod_events(api, "WaitsForGPUs"), 1);
+	assert_int_equal(api_seen_of(api->api, "PATCH", POD_OF("w") "/status"), 1);
+	assert_int_equal(api->told, 0);
+}
+
+/* More than are told at once: the others a second later, each once. */
+TEST(w9_many_are_told)
+{
+	char name[16], uid[16];
+
+	put("a", FULL);
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "y", "x2", NULL);
+	for (unsigned i = 0; i < 20; i++) {
+		(void)snprintf(name, sizeof(name), "w%u", i);
+		(void)snprintf(uid, sizeof(uid), "u%u", i);
+		pod_put_waiting(api, name, uid, PLAN_WAITS("1", "100"), 30 + i);
+	}
+	claims_api_run(api);
+	for (unsigned i = 0; i < 20; i++) {
+		(void)snprintf(uid, sizeof(uid), "u%u", i);
+		(void)snprintf(name, sizeof(name), "number %u of 20", i + 1);
+		assert_true(pod_is_told(api, uid, name, SOON));
+	}
+	assert_int_equal(metric_value(api->pool->metrics, M_QUEUE_DEPTH, 0, 0), 20);
+	api_nap(1500);
+	assert_int_equal(api->told, 20);
 }
 
 /* Who has his turn at once is told nothing. */
@@ -524,6 +591,7 @@ TESTS_BETWEEN(set_up, tear_down, w3_who_finds_room_starts_at_once,
 	w5_who_is_being_deleted, w3_two_claims, w3_two_claims_and_a_place,
 	w3_a_server_that_takes_nothing, w6_what_frees_up_is_kept,
 	w6_a_review_takes_what_lies_beside, w6_who_has_gone_keeps_nothing,
-	w3_who_is_behind_its_gate_again_is_not_adopted, w9_a_pod_says_why,
-	w9_an_api_server_that_is_away_for_a_moment, w9_who_never_waited_is_told_nothing,
+	w7_where_no_age_may_be_written, w3_who_is_behind_its_gate_again_is_not_adopted,
+	w9_a_pod_says_why, w9_an_api_server_that_is_away_for_a_moment,
+	w9_where_no_condition_may_be_written, w9_many_are_told, w9_who_never_waited_is_told_nothing,
 	w3_who_ends_lets_nobody_go, w7_who_ends_marks_nobody)

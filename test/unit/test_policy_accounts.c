@@ -375,6 +375,113 @@ TEST(test_nobody_overstays_his_deadline)
 	(void)pthread_join(slow, NULL);
 }
 
+/* Nor who wants to know something else of it meanwhile. */
+TEST(test_nobody_waits_longer_for_who_is_at_work)
+{
+	const struct account_care care = {NULL, is_over};
+	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
+	int64_t began;
+	pthread_t slow;
+
+	kube_store_fault(fix.store, STORE_SLOW, "GET", SMALL, 3000, 1);
+	assert_int_equal(pthread_create(&slow, NULL, raise_slowly, x), 0);
+	assert_true(api_wait(fix.api, "GET", SMALL, 1));
+	began = clock_ms();
+	assert_int_equal(accounts_may_wait(x, &small, true, began + 200, &fix.e), ERR_TIMEOUT);
+	assert_string_equal(fix.e.msg, "the GPUPolicy small could not be read in time");
+	assert_int_equal(accounts_repair(x, "small", &care, began + 400, &fix.e), ERR_TIMEOUT);
+	assert_string_equal(fix.e.msg, "the account of small is at work");
+	assert_true(clock_ms() - began < 2500);
+	assert_int_equal(api_seen_of(fix.api, "*", SMALL "*"), 1);
+	(void)pthread_join(slow, NULL);
+}
+
+/* ---- what is asked for ---- */
+
+/* By compare-and-swap: without its version, or without knowing which object and spec it is. */
+TEST(test_an_object_that_says_too_little)
+{
+	static const char *const metas[] = {"'generation':1", "'resourceVersion':'7'",
+		"'resourceVersion':'','generation':1",
+		"'resourceVersion':'12345678901234567890123456789012','generation':1",
+		"'resourceVersion':'7','generation':1,'uid':'0123456789012345678901234567890123456"
+		"789012345678901234567890123'"};
+
+	for (size_t i = 0; i < COUNT(metas); i++) {
+		const struct account_ask ask = {
+			.uid = "u1", .namespace = "lab", .take = i + 1, .wants = {1, 5}};
+		char text[512];
+
+		(void)snprintf(text, sizeof(text),
+			"{'apiVersion':'poolgate.io/v1alpha1','kind':'GPUPolicy','metadata':{'name'"
+			":'small',%s},'spec':{'allow':{'gpus':3}}}",
+			metas[i]);
+		for (char *at = text; (at = strchr(at, '\''));)
+			*at = '"';
+		api_expect(fix.api, "GET", SMALL, 200, text);
+		assert_int_equal(accounts_raise(ledger_kube_accounts(fix.r.ledger), "small", &ask,
+					 clock_ms() + 20000, &fix.e),
+			ERR_INVALID);
+		assert_string_equal(fix.e.msg, "found a GPUPolicy without a version");
+	}
+	assert_int_equal(api_seen_of(fix.api, "PATCH", SMALL "*"), 0);
+	must_take("lab", "u1", "app c 1 50%");
+}
+
+/* One who writes alone does not read it again; beside another he does, before he is told that he
+ * is behind. */
+TEST(test_who_writes_in_turn_reads_first)
+{
+	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
+	struct account_ask ask = {.uid = "u1", .namespace = "lab", .take = 1, .wants = {1, 5}};
+	int64_t end = clock_ms() + 20000;
+	size_t reads;
+
+	kube_store_policy(fix.store, "small", "{'allow':{'gpus':100}}");
+	/* the first finds an account that nobody has counted, and reads it again for that */
+	assert_int_equal(accounts_raise(x, "small", &ask, end, &fix.e), 0);
+	reads = api_seen_of(fix.api, "GET", SMALL);
+	api_nap(20);
+	ask.take = 2;
+	assert_int_equal(accounts_raise(x, "small", &ask, end, &fix.e), 0);
+	assert_int_equal(api_seen_of(fix.api, "GET", SMALL), reads);
+	assert_int_equal(api_seen_of(fix.api, "PATCH", SMALL "/status"), 2);
+	kube_store_fault(fix.store, STORE_CONFLICT, "PATCH", SMALL "/status", 0, 1);
+	ask.take = 3;
+	assert_int_equal(accounts_raise(x, "small", &ask, end, &fix.e), 0);
+	assert_int_equal(api_seen_of(fix.api, "PATCH", SMALL "/status"), 4);
+	assert_int_equal(api_seen_of(fix.api, "GET", SMALL), reads + 1);
+	api_nap(20);
+	accounts_close(x, 1);
+	ask.take = 4;
+	assert_int_equal(accounts_raise(x, "small", &ask, end, &fix.e), 0);
+	/* but for a machine that stood still */
+	if (end - clock_ms() > 16000)
+		assert_int_equal(api_seen_of(fix.api, "GET", SMALL), reads + 2);
+	assert_int_equal(api_seen_of(fix.api, "PATCH", SMALL "/status"), 5);
+}
+
+/* What was read within a second is not asked for again. */
+TEST(test_how_old_the_number_of_those_who_wait_may_be)
+{
+	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
+	int64_t began, end = clock_ms() + 20000;
+	size_t asked;
+
+	kube_store_policy(fix.store, "small", "{'allow':{'waiting':3}}");
+	kube_store_policy_status(fix.store, "small", "{'waiting':3}");
+	began = clock_ms();
+	assert_int_equal(accounts_may_wait(x, &small, true, end, &fix.e), ERR_REFUSED);
+	kube_store_policy_status(fix.store, "small", "{'waiting':2}");
+	asked = accounts_may_wait(x, &small, true, end, &fix.e) == ERR_REFUSED
+			? 1
+			: api_seen_of(fix.api, "GET", SMALL);
+	if (clock_ms() - began < 900)
+		assert_int_equal(asked, 1);
+	api_nap(1100);
+	assert_int_equal(accounts_may_wait(x, &small, true, end, &fix.e), 0);
+}
+
 /* ---- ahead ---- */
 
 struct one {
@@ -497,6 +604,82 @@ static void raises(uint64_t take, uint64_t gpus, int rc)
 	raise_later(&one, take, gpus);
 	(void)pthread_join(one.thread, NULL);
 	assert_int_equal(one.rc, rc);
+}
+
+/* How many GPUs are counted ahead in the account. */
+static unsigned gpus_ahead(void)
+{
+	static const char word[] = " f ahead lab ";
+	char *now = kube_store_policy_says(fix.store, "small", "account");
+	const char *at = strstr(now, word);
+	unsigned gpus = 0;
+
+	if (at)
+		assert_int_equal(sscanf(at + sizeof(word) - 1, "%*u %u", &gpus), 1);
+	free(now);
+	return gpus;
+}
+
+/* So many times what came at once, and less where the caps do not leave a multiple of that. */
+TEST(test_how_much_is_counted_ahead)
+{
+	struct one crowd[3];
+
+	(void)come_at_once(crowd);
+	assert_int_equal(gpus_ahead(), 32);
+}
+
+TEST(test_less_is_counted_ahead_near_the_caps)
+{
+	struct one crowd[3];
+
+	kube_store_policy(fix.store, "small", "{'allow':{'gpus':100}}");
+	(void)crowd_comes(crowd);
+	assert_int_equal(gpus_ahead(), 12);
+	/* and it is given in its namespace alone, no more than it is */
+	says("gpus", "15");
+}
+
+TEST(test_nothing_ahead_where_the_caps_are_near)
+{
+	struct one crowd[3];
+
+	kube_store_policy(fix.store, "small", "{'allow':{'gpus':18}}");
+	(void)crowd_comes(crowd);
+	says("gpus", "3");
+}
+
+/* Nobody would write out what is left of it. */
+TEST(test_nothing_ahead_without_a_janitor)
+{
+	struct one crowd[3];
+
+	accounts_set_janitor(ledger_kube_accounts(fix.r.ledger), NULL);
+	(void)come_at_once(crowd);
+	says("gpus", "3");
+}
+
+/* Two of two namespaces are no company. */
+TEST(test_nothing_ahead_for_who_comes_alone)
+{
+	struct one slow, two[2];
+
+	kube_store_policy(fix.store, "small", "{'allow':{'gpus':1000}}");
+	kube_store_fault(fix.store, STORE_SLOW, "PATCH", SMALL "/status", 1000, 1);
+	raise_later(&slow, 1, 1);
+	assert_true(api_wait(fix.api, "PATCH", SMALL "/status", 1));
+	raise_later(&two[0], 2, 1);
+	(void)snprintf(two[1].uid, sizeof(two[1].uid), "u3");
+	two[1].ask = (struct account_ask){
+		.uid = two[1].uid, .namespace = "ward", .take = 3, .wants = {1, 1}};
+	assert_int_equal(pthread_create(&two[1].thread, NULL, raise_one, &two[1]), 0);
+	(void)pthread_join(slow.thread, NULL);
+	for (size_t i = 0; i < COUNT(two); i++) {
+		(void)pthread_join(two[i].thread, NULL);
+		assert_int_equal(two[i].rc, 0);
+	}
+	says("gpus", "3");
+	assert_false(is_there(" ahead "));
 }
 
 /* Whoever has read them. */
@@ -711,7 +894,11 @@ TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_i
 	test_what_found_no_room_after_all_is_written_out, test_nothing_ahead_outlives_its_caps,
 	test_nothing_ahead_outlives_a_restore, test_nothing_ahead_outlives_its_policy,
 	test_nothing_ahead_of_a_policy_that_is_gone, test_who_is_unsure_keeps_his_part_alone,
-	test_nothing_ahead_beside_who_found_it_full, test_who_comes_in_company_is_counted_ahead,
-	test_who_is_gone_stays_counted_ahead, test_nobody_is_refused_for_what_is_ahead,
-	test_who_asks_again_waits_for_nothing_ahead, test_a_server_that_was_never_readable,
-	test_three_replicas_at_once)
+	test_nobody_waits_longer_for_who_is_at_work, test_an_object_that_says_too_little,
+	test_who_writes_in_turn_reads_first, test_how_old_the_number_of_those_who_wait_may_be,
+	test_how_much_is_counted_ahead, test_less_is_counted_ahead_near_the_caps,
+	test_nothing_ahead_where_the_caps_are_near, test_nothing_ahead_without_a_janitor,
+	test_nothing_ahead_for_who_comes_alone, test_nothing_ahead_beside_who_found_it_full,
+	test_who_comes_in_company_is_counted_ahead, test_who_is_gone_stays_counted_ahead,
+	test_nobody_is_refused_for_what_is_ahead, test_who_asks_again_waits_for_nothing_ahead,
+	test_a_server_that_was_never_readable, test_three_replicas_at_once)

@@ -725,6 +725,24 @@ TEST(test_no_record_no_copy)
 	assert_true(record_comes(w, "ml"));
 }
 
+/* What is taken away is decided on the pool as it is: one that cannot be read for a moment is asked
+ * for again a second later, and not when all is looked at again, which is minutes later. */
+TEST(test_a_pool_that_cannot_be_read)
+{
+	struct world *w = *state;
+
+	w->cfg.recheck_ms = w->cfg.source_every_ms = 10 * SOON;
+	claims(w, STATUS(CLAIM("1", "ml", "bound")));
+	run(w);
+	assert_true(filled(w, "ml"));
+	assert_true(record_comes(w, "ml"));
+	api_expect(w->pool->api, "GET", SERVERS_PATH "?limit=*", 403, "{}");
+	claims(w, STATUS(""));
+	assert_true(record_comes(w, ""));
+	assert_int_equal(copies(w, "ml"), 0);
+	assert_int_equal(api_left(w->pool->api), 0);
+}
+
 TEST(test_somebody_writes_in_between)
 {
 	struct world *w = *state;
@@ -796,4 +814,5 @@ TESTS_BETWEEN(set_up, tear_down, test_filled_and_emptied, test_source_changes,
 	test_three_secrets_closed_to_us, test_no_source, test_foreign_is_left_alone,
 	test_closed_namespace, test_closed_before_the_last_claim_ended,
 	test_404_of_something_in_between, test_never_in_these, test_next_leader, test_two_leaders,
-	test_no_record_no_copy, test_somebody_writes_in_between, test_gate)
+	test_no_record_no_copy, test_a_pool_that_cannot_be_read, test_somebody_writes_in_between,
+	test_gate)

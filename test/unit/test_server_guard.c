@@ -199,6 +199,13 @@ TEST(an_hour_without_use)
 	fix.o.status.claims[0].waits = "ImagePullBackOff";
 	assert_true(server_guard_told(&fix.o, &page, NOW, &fix.arena));
 	expect(SERVER_UNUSED, "False", USE_FINE);
+	fix.o.status.claims[0].waits = NULL;
+	assert_true(server_guard_told(&fix.o, &page, NOW, &fix.arena));
+	expect(SERVER_UNUSED, "True", USE_UNUSED);
+	/* a pod that is gone uses nothing, which is no wonder */
+	fix.o.status.claims[0].lingers_ms = 1;
+	assert_true(server_guard_told(&fix.o, &page, NOW, &fix.arena));
+	expect(SERVER_UNUSED, "False", USE_FINE);
 }
 
 /* A GPU with a stranger takes nothing new, whatever the probe says; with the operator's word it
@@ -364,8 +371,41 @@ TEST(what_is_not_known_is_forgotten)
 	expect_used(0, 0, 0);
 }
 
+/* Not all of many are named, and none that is on another machine's GPU. */
+TEST(strangers_on_many_gpus)
+{
+	struct gate_stranger strangers[7];
+	static const char *const gpus[] = {"G1", "G2", "elsewhere", "G3", "G4", "G5", "G6"};
+
+	server_fixture_load(&fix,
+		SERVER_TEXT(META, PROBED(GATE),
+			"{'version':1,'gpus':[" GPU("G1", "") "," GPU("G2", "") "," GPU("G3",
+				"") "," GPU("G4", "") "," GPU("G5", "") "," GPU("G6", "") "]}"));
+	for (size_t i = 0; i < COUNT(gpus); i++)
+		strangers[i] = (struct gate_stranger){.pid = 7, .gpu = gpus[i]};
+	page.strangers = strangers;
+	page.n_strangers = 5;
+	assert_true(server_guard_told(&fix.o, &page, NOW, &fix.arena));
+	assert_string_equal(message(SERVER_STRANGERS),
+		"processes that belong to no claim compute here: G1, G2, G3, G4");
+	page.n_strangers = 7;
+	assert_true(server_guard_told(&fix.o, &page, NOW, &fix.arena));
+	assert_string_equal(message(SERVER_STRANGERS),
+		"processes that belong to no claim compute here: G1, G2, G3, G4, and 2 more");
+	for (size_t i = 0; i < 6; i++)
+		assert_non_null(fix.o.status.gpus[i].closed);
+	/* one that says nothing of itself closes and opens none */
+	page.server = "";
+	page.n_strangers = 0;
+	assert_true(server_guard_told(&fix.o, &page, NOW, &fix.arena));
+	expect(SERVER_GUARDED, "False", GUARDED_OTHER_SERVER);
+	assert_string_equal(message(SERVER_GUARDED),
+		"the gate there is of the GPUServer (it does not say which)");
+	assert_non_null(fix.o.status.gpus[0].closed);
+}
+
 TESTS_BETWEEN(set_up, tear_down, a_new_gate_is_unknown_and_one_that_goes_is_no_more,
 	a_server_without_a_gate_has_no_word_of_it, another_spec_is_asked_about_anew,
 	what_guards_and_what_does_not, more_than_a_share_is_named, an_hour_without_use,
 	strangers_close_their_gpu, who_cannot_be_ended_closes_his_gpu,
-	what_is_used_stands_for_a_while, what_is_not_known_is_forgotten)
+	what_is_used_stands_for_a_while, what_is_not_known_is_forgotten, strangers_on_many_gpus)
