@@ -136,6 +136,68 @@ TEST(test_wrong)
 	}
 }
 
+/* Files are held to more than objects of an API server, which knows its own members. */
+TEST(test_members_that_nobody_knows)
+{
+	static const char *const cases[][2] = {
+		/* spec, where; NULL: nowhere */
+		{"{'share':10,'defaults':{'percent':5},'allow':{'gpus':1}}", NULL},
+		{"{}", NULL},
+		{"{'shares':10}", "/spec"},
+		{"{'defaults':{'percent':5,'percents':5}}", "/spec/defaults"},
+		{"{'allow':{'gpu':1}}", "/spec/allow"},
+	};
+	char text[400];
+	struct reading r;
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct json j = {0};
+		struct arena a;
+		struct err err = {0};
+		char *quoted, *copy = NULL;
+		int rc;
+
+		snprintf(text, sizeof(text), POLICY("%s"), cases[i][0]);
+		reading(&r, text);
+		assert_int_equal(r.rc, 0);
+		arena_release(&r.arena);
+		quoted = fixture_quotes(text);
+		arena_init(&a, 1 << 16);
+		assert_int_equal(json_read_copy(&j, quoted, strlen(quoted), 1000, &copy, &err), 0);
+		rc = policy_check_keys(&j, json_root(&j), &a, &err);
+		assert_int_equal(rc, cases[i][1] ? ERR_INVALID : 0);
+		if (cases[i][1]) {
+			assert_string_equal(err.path, cases[i][1]);
+			assert_non_null(strstr(err.msg, "expected members that a GPUPolicy has"));
+		}
+		json_release(&j);
+		arena_release(&a);
+		free(copy);
+		free(quoted);
+	}
+}
+
+/* What is just within its bounds. */
+TEST(test_bounds)
+{
+	struct reading r;
+
+	reading(&r, POLICY("{'share':100,'defaults':{'percent':100,'priority':1000000000},'allow':"
+			   "{'waiting':1000000,'gpus':0}}"));
+	assert_int_equal(r.rc, 0);
+	assert_int_equal(r.p.share, 100);
+	assert_int_equal(r.p.percent, 100);
+	assert_int_equal(r.p.priority, 1000000000);
+	assert_int_equal(r.p.waiting, 1000000);
+	assert_int_equal(r.p.gpus, 0);
+	arena_release(&r.arena);
+	reading(&r, POLICY("{'share':0,'defaults':{'percent':1,'priority':0}}"));
+	assert_int_equal(r.rc, 0);
+	assert_int_equal(r.p.share, 0);
+	assert_int_equal(r.p.percent, 1);
+	arena_release(&r.arena);
+}
+
 /* A policy's name is a label's value, too. */
 TEST(test_names)
 {
@@ -183,4 +245,5 @@ TEST(test_no_policy)
 	arena_release(&r.arena);
 }
 
-TESTS(test_what_it_says, test_what_it_does_not_say, test_wrong, test_names, test_no_policy)
+TESTS(test_what_it_says, test_what_it_does_not_say, test_wrong, test_members_that_nobody_knows,
+	test_bounds, test_names, test_no_policy)
