@@ -26,7 +26,7 @@ SIZES = re.compile(r"^\t+(?:static |const |unsigned |struct |enum )*\w+ [^=(]*\[
                    r"|snprintf\([^,]*, \d+,")
 
 # What begins a function, in front of its brace.
-NAMED = re.compile(r"(?:__attribute__\(\(.*?\)\) )?[a-z](?:[\w *]|__attribute__\(\(.*?\)\))*?(\w+)\(")
+NAMED = re.compile(r"(?:__attribute__\(\(.*?\)\) )?[a-z](?:[\w *]|__attribute__\(\(.*?\)\))*?\b((?!__attribute__)\w+)\(")
 
 
 class Mutant:
