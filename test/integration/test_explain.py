@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`poolgate explain`: why a pod waits, what it holds, what it would be told now; against a server that shows pods and GPUServers."""
 import json
+import re
 import subprocess
 
 import pytest
@@ -103,6 +104,20 @@ def test_a_foreign_gate_and_a_gang(tmp_path, injected):
     pods.append(pod(injected, "g2", 1, **gang))
     servers = [server("gpu-01", 2, []), server("gpu-02", 1, [("g2", "gpu-0", 8000)])]
     assert "it is its turn" in explain(tmp_path, pods, servers, "ml/g0")[1]
+
+
+def test_a_job_that_has_grown(tmp_path, injected):
+    """Who is missing among those who began together goes first, and nobody else of the Job."""
+    job = {"kind": "Job", "apiVersion": "batch/v1", "name": "j", "uid": "o1", "controller": True}
+    gang = {"annotations": {**injected["metadata"]["annotations"], "poolgate.io/gang": "g", "poolgate.io/gang-size": "job"},
+            "ownerReferences": [job]}
+    pods = [pod(injected, "old", 1, GATE), *(pod(injected, f"g{i}", 2, *([GATE] if i else []), **gang) for i in range(3))]
+    servers = [server("gpu-01", 4, [("g0", "gpu-0", 8000), ("g0", "gpu-1", 8000), ("x", "gpu-2", 8000)])]
+    servers[0]["status"]["claims"][0]["gangSize"] = 2
+    grown = {**INSTALLED, "/apis/batch/v1/namespaces/ml/jobs/j": {"metadata": {"name": "j", "uid": "o1"}, "spec": {"parallelism": 9}}}
+    places = [re.search("it is number . of .", explain(tmp_path, pods, servers, f"ml/{p}", installed=grown)[1]).group()
+              for p in ("g1", "old", "g2")]
+    assert places == ["it is number 1 of 3", "it is number 2 of 3", "it is number 3 of 3"]
 
 
 def test_what_a_pod_holds(tmp_path, injected):

@@ -388,7 +388,7 @@ void claims_api_free(struct claims_api *c)
 }
 
 static void put(struct claims_api *c, const char *name, const char *uid, const char *plan,
-	bool gated, bool foreign, unsigned born)
+	bool gated, bool foreign, unsigned born, const char *owner)
 {
 	size_t i = 0;
 
@@ -402,6 +402,7 @@ static void put(struct claims_api *c, const char *name, const char *uid, const c
 		.gated = gated,
 		.foreign = foreign,
 		.born = born,
+		.owner = owner,
 		.there = true,
 		.labelled = true};
 	event(c, &c->pod[i], "ADDED");
@@ -410,18 +411,24 @@ static void put(struct claims_api *c, const char *name, const char *uid, const c
 
 void pod_put(struct claims_api *c, const char *name, const char *uid, const char *plan)
 {
-	put(c, name, uid, plan, false, false, 30);
+	put(c, name, uid, plan, false, false, 30, NULL);
 }
 
 void pod_put_gated(struct claims_api *c, const char *name, const char *uid, const char *plan)
 {
-	put(c, name, uid, plan, true, true, 30);
+	put(c, name, uid, plan, true, true, 30, NULL);
 }
 
 void pod_put_waiting(
 	struct claims_api *c, const char *name, const char *uid, const char *plan, unsigned born)
 {
-	put(c, name, uid, plan, true, false, born);
+	put(c, name, uid, plan, true, false, born, NULL);
+}
+
+void pod_put_owned(struct claims_api *c, const char *name, const char *uid, const char *plan,
+	unsigned born, const char *references)
+{
+	put(c, name, uid, plan, true, false, born, references);
 }
 
 void pod_namespace(struct claims_api *c, const char *uid, char namespace)

@@ -111,6 +111,9 @@ void pod_put_gated(struct claims_api *c, const char *name, const char *uid, cons
 /* The same, behind our gate alone, created in that minute of an hour. */
 void pod_put_waiting(
 	struct claims_api *c, const char *name, const char *uid, const char *plan, unsigned born);
+/* The same, with these ownerReferences. */
+void pod_put_owned(struct claims_api *c, const char *name, const char *uid, const char *plan,
+	unsigned born, const char *references);
 /* Somebody else puts a gate before it, as if it had been there from the beginning, or takes it
  * away. */
 void pod_foreign(struct claims_api *c, const char *uid, bool yes);

@@ -247,8 +247,7 @@ TEST(w11_another_size)
 
 static void put_of_job(const char *name, const char *uid, const char *owner)
 {
-	pod_put_waiting(api, name, uid, PLAN_JOB, 30);
-	pod_owner(api, uid, owner);
+	pod_put_owned(api, name, uid, PLAN_JOB, 30, owner);
 }
 
 /* As many as the Job says that made them, and as it says later; nobody by the word of one that is
@@ -280,6 +279,38 @@ TEST(w11_as_many_as_the_job_says)
 	assert_false(pod_is_let_go(api, "v1", 0));
 	assert_false(pod_is_let_go(api, "w1", 0));
 	assert_false(pod_is_let_go(api, "x1", 0));
+}
+
+/* Who takes the place of one that began goes before an older pod, also with the next leader; who
+ * comes to a Job that has been enlarged since goes behind it, as many as he may be. */
+TEST(w11_a_job_that_grows)
+{
+	put("a", STATUS(""));
+	api->job[0].name = "two";
+	api->job[0].text = JOB("o1", "2");
+	put_of_job("g0", "u1", BY_JOB("two", "o1"));
+	put_of_job("g1", "u2", BY_JOB("two", "o1"));
+	claims_api_run(api);
+	assert_int_equal(let_go('u', 2, SOON), 2);
+	assert_true(status_has(api, "a", "'gangSize':2", 0));
+	assert_false(status_has(api, "a", "'gang':", 0));
+	api_lock(api->api);
+	api->job[0].text = JOB("o1", "9");
+	api_unlock(api->api);
+	pod_put_waiting(api, "old", "w1", PLAN_WAITS("1", "100"), 10);
+	put_of_job("g2", "u3", BY_JOB("two", "o1"));
+	assert_true(pod_is_told(api, "u3", "it is number 2 of 2 that wait", SOON));
+	claims_api_next_leader(api);
+	pod_phase(api, "u1", "Failed");
+	/* the first of those who wait of the gang has the seat, whoever he is; the other none */
+	put_of_job("g3", "u4", BY_JOB("two", "o1"));
+	assert_true(pod_is_let_go(api, "u3", SOON));
+	assert_false(pod_is_let_go(api, "w1", 300));
+	pod_phase(api, "u2", "Failed");
+	assert_true(pod_is_let_go(api, "u4", SOON));
+	put_of_job("g4", "u5", BY_JOB("two", "o1"));
+	assert_true(pod_is_told(api, "u5", "it is number 2 of 2 that wait", SOON));
+	assert_false(pod_is_let_go(api, "w1", 0));
 }
 
 /* By a Job of that namespace, whatever uid the pods of others name. */
@@ -379,5 +410,5 @@ TEST(w9_a_gang_says_why)
 TESTS_BETWEEN(set_up, tear_down, r19_nobody_is_torn, r19_a_leader_dies, r19_taken_back,
 	r19_who_decided_has_ended, r19_who_decided_has_ended_and_nobody_was_let_go,
 	w11_who_is_missing_joins_first, w11_another_size, w11_as_many_as_the_job_says,
-	w11_a_job_of_its_own_namespace, w11_many_jobs, w11_jobs_of_an_api_server_that_is_away,
-	w9_a_gang_says_why)
+	w11_a_job_that_grows, w11_a_job_of_its_own_namespace, w11_many_jobs,
+	w11_jobs_of_an_api_server_that_is_away, w9_a_gang_says_why)

@@ -51,12 +51,15 @@ static void read_word(struct queue *q, struct queue_pod *p, struct slice w)
 		p->since_ms = NOW - 1000 * (int64_t)number(value);
 	else if (slice_is(key, "go"))
 		p->gang_let_go = (uint32_t)number(value);
+	else if (slice_is(key, "began"))
+		p->gang_began = (uint32_t)number(value);
 	else if (slice_is(w, "foreign"))
 		p->foreign = true;
 	else if (slice_is(w, "claimed"))
 		p->claimed = true;
 	else if (slice_is(w, "lives") || slice_is(w, "ended"))
-		q->members[q->n_members++] = (struct queue_member){p, slice_is(w, "ended")};
+		q->members[q->n_members++] =
+			(struct queue_member){p, slice_is(w, "ended"), p->gang_began};
 	else if (slice_is(key, "of"))
 		p->owner = value;
 	else if (slice_is(w, "whole"))
@@ -81,8 +84,8 @@ static void read_word(struct queue *q, struct queue_pod *p, struct slice w)
 	}
 }
 
-/* "NAMESPACE/NAME whole 2x50% prio=1 age=SECONDS gang=NAME/SIZE go=N foreign claimed of=OWNER lives
- * ended; ...": the uid is the name; SIZE of a Job is "j2". */
+/* "NAMESPACE/NAME whole 2x50% prio=1 age=SECONDS gang=NAME/SIZE go=N began=N foreign claimed
+ * of=OWNER lives ended; ...": the uid is the name; SIZE of a Job is "j2". */
 static void read_pods(struct queue *q, const char *text)
 {
 	struct slice rest = slice_of(text), w;
@@ -281,6 +284,19 @@ static const struct row rows[] = {
 	{"a gang that has grown with its Job goes singly, in its turn", ONE, "x=9", NULL,
 		"x/p 1x100% gang=g/j9 of=a go=1; x/q 1x100% gang=g/j9 of=a go=1; y/r 1x100%",
 		"p no-room 1; q no-room 2; r start 1 0/0=8000"},
+	{"but for who is missing among those who began", TWO, "x=9", NULL,
+		"x/p 1x100% gang=g/j9 of=a go=1 began=2; x/q 1x100% gang=g/j9 of=a go=1 began=2; "
+		"y/r 1x100%",
+		"p start 1 0/0=8000; q no-room 1; r start 2 0/1=8000"},
+	{"who began are all there", ONE, "x=9", NULL,
+		"x/p 1x100% gang=g/j9 of=a go=2 began=2; y/r 1x100%",
+		"p no-room 1; r start 1 0/0=8000"},
+	{"its Job has shrunk", ONE, "x=9", NULL,
+		"x/p 1x100% gang=g/j1 of=a go=1 began=2; y/r 1x100%",
+		"p start 1 0/0=8000; r no-room 1"},
+	{"or nobody has read it", ONE, "x=9", NULL,
+		"x/p 1x100% gang=g/j0 of=a go=1 began=2; y/r 1x100%",
+		"p start 1 0/0=8000; r no-room 1"},
 	{"and has nothing that is kept", "a t4:8000 t4:8000/8000", NULL, "p 0/0=8000 0/1=8000",
 		"x/p 2x100% age=60; y/q 1x100% gang=g/j2 of=a go=1",
 		"p no-room 1; q kept 2 <p | p 0/0=8000 0/1=8000"},
@@ -617,27 +633,34 @@ TEST(which_gangs_run)
 		const char *pods;
 		uint32_t want;
 		bool more;
+		uint32_t began;
 	} all[] = {
-		{"x/p 1x50% gang=g/4 lives; x/q 1x50% gang=g/4 lives; x/r 1x50% gang=g/4", 2,
-			false},
-		{"x/p 1x50% gang=g/4", 0, false},
-		{"x/p 1x50% lives; x/r 1x50%", 0, false},
-		{"x/p 1x50% gang=h/4 lives; x/r 1x50% gang=g/4", 0, false},
-		{"y/p 1x50% gang=g/4 lives; x/r 1x50% gang=g/4", 0, false},
+		{"x/p 1x50% gang=g/4 lives; x/q 1x50% gang=g/4 lives; x/r 1x50% gang=g/4", 2, false,
+			0},
+		{"x/p 1x50% gang=g/4", 0, false, 0},
+		{"x/p 1x50% lives; x/r 1x50%", 0, false, 0},
+		{"x/p 1x50% gang=h/4 lives; x/r 1x50% gang=g/4", 0, false, 0},
+		{"y/p 1x50% gang=g/4 lives; x/r 1x50% gang=g/4", 0, false, 0},
 		/* who forges the size */
-		{"x/p 1x50% gang=g/1 lives; x/r 1x50% gang=g/4", 0, false},
+		{"x/p 1x50% gang=g/1 lives; x/r 1x50% gang=g/4", 0, false, 0},
 		/* nobody makes a large place of a small one */
-		{"x/p 1x50% gang=g/4 lives; x/q 1x60% gang=g/4 lives; x/r 1x60% gang=g/4", 2,
-			false},
-		{"x/p 1x50% gang=g/4 lives; x/q 1x60% gang=g/4 lives; x/r 1x61% gang=g/4", 2, true},
-		{"x/p 1x50% gang=g/4 lives; x/r 2x50% gang=g/4", 1, true},
+		{"x/p 1x50% gang=g/4 lives; x/q 1x60% gang=g/4 lives; x/r 1x60% gang=g/4", 2, false,
+			0},
+		{"x/p 1x50% gang=g/4 lives; x/q 1x60% gang=g/4 lives; x/r 1x61% gang=g/4", 2, true,
+			0},
+		{"x/p 1x50% gang=g/4 lives; x/r 2x50% gang=g/4", 1, true, 0},
 		/* it has run: later pods of that controller go singly */
-		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x50% gang=g/4 of=j", 1, false},
-		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x60% gang=g/4 of=j", 1, true},
-		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x50% gang=g/4 of=k", 0, false},
-		{"x/p 1x50% gang=g/4 ended; x/r 1x50% gang=g/4", 0, false},
+		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x50% gang=g/4 of=j", 1, false, 0},
+		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x60% gang=g/4 of=j", 1, true, 0},
+		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x50% gang=g/4 of=k", 0, false, 0},
+		{"x/p 1x50% gang=g/4 ended; x/r 1x50% gang=g/4", 0, false, 0},
 		{"x/p 1x50% gang=g/4 of=j ended; x/q 1x50% gang=g/4 lives; x/r 1x50% gang=g/4 of=j",
-			1, false},
+			1, false, 0},
+		/* as one of them says it, of that Job alone */
+		{"x/p 1x50% gang=g/j9 of=j lives; x/q 1x50% gang=g/j9 of=j began=3 lives; "
+		 "x/r 1x50% gang=g/j9 of=j",
+			2, false, 3},
+		{"x/p 1x50% gang=g/j9 of=k began=3 lives; x/r 1x50% gang=g/j9 of=j", 0, false, 0},
 	};
 
 	for (size_t i = 0; i < COUNT(all); i++) {
@@ -647,8 +670,10 @@ TEST(which_gangs_run)
 		queue_init(&q, TWO, all[i].pods);
 		p = &q.pods[q.n - 1];
 		queue_count_gangs(&q.pool.inv, &q.pods[q.n - 1], 1, q.members, q.n_members);
-		if (p->gang_let_go != all[i].want || p->gang_more != all[i].more)
-			fail_msg("row %zu: %u %d", i, (unsigned)p->gang_let_go, p->gang_more);
+		if (p->gang_let_go != all[i].want || p->gang_more != all[i].more ||
+			p->gang_began != all[i].began)
+			fail_msg("row %zu: %u %d %u", i, (unsigned)p->gang_let_go, p->gang_more,
+				(unsigned)p->gang_began);
 		queue_release(&q);
 	}
 }

@@ -181,12 +181,22 @@ int pool_read_servers(struct kube *k, struct pool_read *p, struct err *err)
 	return rc == 0 ? read_kept(p, err) : rc;
 }
 
+/* What the pod of this uid holds on the first server of those on which it does, or NULL. */
+static const struct claim_record *claim_of(const struct pool_read *p, struct slice uid)
+{
+	for (size_t i = 0; i < p->n_servers; i++) {
+		const struct server_status *s = &p->servers[i].status;
+		ptrdiff_t at = server_status_claim(s, uid);
+
+		if (at >= 0)
+			return &s->claims[at];
+	}
+	return NULL;
+}
+
 bool pool_read_claimed(const struct pool_read *p, struct slice uid)
 {
-	for (size_t i = 0; i < p->n_servers; i++)
-		if (server_status_claim(&p->servers[i].status, uid) >= 0)
-			return true;
-	return false;
+	return claim_of(p, uid) != NULL;
 }
 
 /* ---- pods ---- */
@@ -279,10 +289,13 @@ static void part_waiting(struct pool_read *r, struct queue_member *members, size
 {
 	for (size_t i = 0; i < r->n_waiting; i++) {
 		struct pool_read_pod *w = &r->waiting[i];
+		const struct claim_record *claim =
+			w->let_go && w->pod.gang_job ? claim_of(r, w->pod.uid) : NULL;
 
 		w->pod.demand = &w->demand;
 		if (w->let_go)
-			members[(*ret_n)++] = (struct queue_member){&w->pod, w->ended};
+			members[(*ret_n)++] = (struct queue_member){
+				&w->pod, w->ended, claim ? claim->gang_size : 0};
 		else
 			r->pods[r->n_pods++] = w->pod;
 	}

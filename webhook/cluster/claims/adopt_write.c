@@ -209,6 +209,7 @@ static struct claim_record *make_record(struct adoption *a, size_t i, int64_t wa
 		.parts = parts,
 		.n_parts = n};
 	r->gang = a->gang;
+	r->gang_size = a->gang_size;
 	r->take = a->take;
 	r->grace_s = a->grace_s;
 	r->servers = a->servers;

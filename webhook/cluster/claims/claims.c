@@ -204,6 +204,7 @@ static bool see_record(struct claims *c, const char *server, const struct claim_
 		h->unbound = false;
 		h->takes = 0;
 		h->grace_s = 0;
+		h->gang_size = 0;
 	}
 	h->agree = h->agree && own && h->list_hash == list && !r->open;
 	h->open = h->open || r->open;
@@ -213,6 +214,7 @@ static bool see_record(struct claims *c, const char *server, const struct claim_
 		h->gang = arena_strdup(&p->arena, slice_of(r->gang));
 		p->gangs = true;
 	}
+	h->gang_size = r->gang_size > h->gang_size ? r->gang_size : h->gang_size;
 	h->grace_s = r->grace_s > h->grace_s ? r->grace_s : h->grace_s;
 	if (claim->state == CLAIM_PENDING)
 		h->unbound = true;

@@ -26,8 +26,16 @@ void gang_look(struct claims *c)
 		}
 }
 
-bool gang_count(struct pod_waiting *const *others, size_t n_others, const struct inventory *inv,
-	struct queue_pod *pods, size_t n, struct arena *a)
+/* How many began with it, as its claim says. */
+static uint32_t began_with(const struct claims *c, const struct queue_pod *pod)
+{
+	const struct holder *h = pod->gang_job ? claims_find(c, pod->uid) : NULL;
+
+	return h && h->n_records > 0 ? h->gang_size : 0;
+}
+
+bool gang_count(struct claims *c, struct pod_waiting *const *others, size_t n_others,
+	const struct inventory *inv, struct queue_pod *pods, size_t n, struct arena *a)
 {
 	struct queue_member *members = arena_array(a, n_others, sizeof(*members));
 	size_t m = 0;
@@ -35,10 +43,19 @@ bool gang_count(struct pod_waiting *const *others, size_t n_others, const struct
 	/* who is being deleted leaves his place */
 	for (size_t i = 0; members && i < n_others; i++)
 		if (others[i]->pod.gang.at && !others[i]->leaving)
-			members[m++] = (struct queue_member){&others[i]->pod, others[i]->ended};
+			members[m++] = (struct queue_member){
+				&others[i]->pod, others[i]->ended, began_with(c, &others[i]->pod)};
 	if (members)
 		queue_count_gangs(inv, pods, n, members, m);
 	return members != NULL;
+}
+
+/* Who comes later hands on what those say who began. */
+uint32_t gang_size_of(const struct queue_pod *pod)
+{
+	if (!pod->gang.at || !pod->gang_job)
+		return 0;
+	return pod->gang_let_go ? pod->gang_began : pod->gang_size;
 }
 
 /* ---- write ---- */

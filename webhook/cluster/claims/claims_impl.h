@@ -72,9 +72,10 @@ struct holder {
 	const char *gang;
 	uint64_t takes; /* sum over its records */
 	uint32_t n_records, n_listed, n_follow;
-	uint32_t grace_s; /* the longest that its records say; 0: none does */
-	uint32_t round;   /* the last in which it was in view */
-	uint32_t hash;    /* of the uid, as much as finds a bucket */
+	uint32_t grace_s;   /* the longest that its records say; 0: none does */
+	uint32_t gang_size; /* the same */
+	uint32_t round;     /* the last in which it was in view */
+	uint32_t hash;      /* of the uid, as much as finds a bucket */
 	/* From round to round: */
 	uint32_t told_s; /* the longest grace period that a delete of its pod has named, bounded; 0:
 			    none */
@@ -222,8 +223,10 @@ void gang_look(struct claims *c);
  * memory. */
 bool gang_settle(struct claims *c);
 /* Count for those who wait which members of their gangs do not. False: out of memory. */
-bool gang_count(struct pod_waiting *const *others, size_t n_others, const struct inventory *inv,
-	struct queue_pod *pods, size_t n, struct arena *a);
+bool gang_count(struct claims *c, struct pod_waiting *const *others, size_t n_others,
+	const struct inventory *inv, struct queue_pod *pods, size_t n, struct arena *a);
+/* What the claim of one that starts is to say of its gang's size. */
+uint32_t gang_size_of(const struct queue_pod *pod);
 /* Write the claims of all members (R19); sorts them. After an error what has been written is
  * another leader's that died: it is taken back by gang_take_back. Errors of adopt_write. */
 int gang_write(struct adoption **members, size_t n, struct err *err);
@@ -321,6 +324,7 @@ struct adoption {
 	const char *unsure_on;
 	const char **servers; /* that its claim spans */
 	size_t n_servers;
+	uint32_t gang_size; /* of one whose size is its Job's; 0: of none, or nobody knows */
 };
 
 /* ERR_NOMEM. */

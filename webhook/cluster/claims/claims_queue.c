@@ -261,8 +261,8 @@ static int decide(struct queueing *q, struct err *err)
 	job_sizes(q->c, q->list, q->pods, q->n);
 	if (servers_view(cfg->servers, false, &q->arena, &q->pool, err) < 0)
 		return err->code;
-	if (q->arena.failed || !gang_count(q->list + q->n, q->n_list - q->n, &q->pool.inventory,
-				       q->pods, q->n, &q->arena))
+	if (q->arena.failed || !gang_count(q->c, q->list + q->n, q->n_list - q->n,
+				       &q->pool.inventory, q->pods, q->n, &q->arena))
 		return err_set(err, ERR_NOMEM, "out of memory for the queue");
 	w.inventory = &q->pool.inventory;
 	w.usage = &q->pool.usage;
@@ -408,6 +408,7 @@ static void start_all(struct queueing *q)
 				.behind = before == SIZE_MAX ? nobody : q->pods[before].uid,
 				.grace_s = q->list[i]->grace_s,
 				.plan_hash = q->list[i]->plan_hash,
+				.gang_size = gang_size_of(&q->pods[i]),
 				.pool.inventory = q->pool.inventory,
 				.where = q->round.entries[i].where}};
 		arena_init_small(&s->a.arena, SCRATCH_MAX, SCRATCH_USUAL);

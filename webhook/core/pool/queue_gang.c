@@ -57,7 +57,7 @@ static void count_one(const struct gpu *like, struct queue_pod *p,
 	const struct queue_member *members, size_t n_members)
 {
 	uint64_t most = 0, size;
-	uint32_t live = 0, ended = 0;
+	uint32_t live = 0, ended = 0, began = 0;
 
 	for (size_t i = first_of(members, n_members, p);
 		i < n_members && compare_gangs(members[i].pod, p) == 0; i++) {
@@ -65,10 +65,12 @@ static void count_one(const struct gpu *like, struct queue_pod *p,
 			continue;
 		size = queue_size_of(members[i].pod->demand, like);
 		most = size > most ? size : most;
+		began = members[i].began > began ? members[i].began : began;
 		live += !members[i].ended;
 		ended += members[i].ended;
 	}
 	p->gang_let_go = live ? live : ended > 0;
+	p->gang_began = began;
 	p->gang_more = p->gang_let_go > 0 && queue_size_of(p->demand, like) > most;
 }
 

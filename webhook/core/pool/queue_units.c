@@ -239,12 +239,13 @@ static bool ask_the_same(const struct member *m, size_t n)
 static void add_gang(
 	struct queue_run *q, struct member *m, size_t n, const struct gpu *like, uint32_t *pods)
 {
-	uint32_t size = m[0].pod->gang_size, let_go = 0;
+	uint32_t size = m[0].pod->gang_size, let_go = 0, began = 0;
 	bool of_job = m[0].pod->gang_job, uneven = size == 0 && !of_job, alike;
 
 	for (size_t i = 0; i < n; i++) {
 		uneven = uneven || m[i].pod->gang_size != size;
 		let_go = m[i].pod->gang_let_go > let_go ? m[i].pod->gang_let_go : let_go;
+		began = m[i].pod->gang_began > began ? m[i].pod->gang_began : began;
 	}
 	if (uneven || (let_go == 0 && (n < size || size == 0))) {
 		for (size_t i = 0; i < n; i++)
@@ -256,9 +257,9 @@ static void add_gang(
 	if (let_go > 0 || n > size)
 		sort_mostly_sorted(m, n, sizeof(*m), by_claim);
 	if (let_go > 0) {
-		/* Whoever may patch a Job lets it grow, and how large it was when its gang began,
-		 * nobody has written: nobody is missing in it. */
-		add_singles(q, m, n, let_go < size && !of_job ? size - let_go : 0, pods);
+		/* whoever may patch a Job lets it grow: only who began is missing in it */
+		size = of_job ? began : size;
+		add_singles(q, m, n, let_go < size ? size - let_go : 0, pods);
 		return;
 	}
 	for (size_t i = size; i < n; i++)

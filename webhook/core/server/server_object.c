@@ -195,6 +195,7 @@ static const struct json_field claim_fields[] = {
 	REC_STR(claim_record, gang, "gang", REC_OMIT | REC_OR_NULL),
 	REC_COUNT(claim_record, used, "used", REC_OMIT),
 	REC_TIME(claim_record, used_until_ms, "usedUntil", REC_OMIT),
+	REC_U32(claim_record, gang_size, "gangSize", REC_OMIT),
 	REC_OWN(parts, "gpus", REC_NEEDED, .expected = "a list"),
 };
 JSON_RECORD(claim_record_record, claim_record, claim_fields, offsetof(struct claim_record, rest));
