@@ -10,6 +10,7 @@ by `config`), the rights of the shipped service account, and are the endpoints o
 answer out of the endpoints, as a readiness probe would: use serve().
 """
 import http.client
+import json
 import os
 import signal
 
@@ -86,7 +87,7 @@ class Replicas:
         folder = f"{self.cluster.dir}/poolgate-{i}"
         os.makedirs(folder + "/launchers", exist_ok=True)
         config = yaml.safe_load(maps["poolgate-config"]["poolgate.yaml"])
-        _merge(config, {"listen": self.addresses[i] + ":8443", "listenPlain": self.addresses[i] + ":8080", "listenAdmin": "off",
+        _merge(config, {"listen": self.addresses[i] + ":8443", "listenPlain": self.addresses[i] + ":8080", "listenAdmin": self.addresses[i] + ":8081",
                         "launchers": ["launchers"], "drainDelay": "0s"})
         if config["cluster"]["usage"]["listen"] != "off":
             config["cluster"]["usage"]["listen"] = self.addresses[i] + ":8444"
@@ -154,8 +155,14 @@ class Replicas:
         lines = [line.rpartition(" ") for line in self._get(i, "/metrics")[1].splitlines() if line and line[0] != "#"]
         return {name: float(value) for name, _, value in lines}
 
-    def _get(self, i, path):
-        connection = http.client.HTTPConnection(self.addresses[i], 8080, timeout=5)
+    def pool(self, i):
+        """What its page draws of the pool."""
+        status, text = self._get(i, "/v1/pool?servers=1&claims=1", 8081)
+        assert status == 200, text
+        return json.loads(text)
+
+    def _get(self, i, path, port=8080):
+        connection = http.client.HTTPConnection(self.addresses[i], port, timeout=5)
         try:
             connection.request("GET", path)
             response = connection.getresponse()

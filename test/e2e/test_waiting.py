@@ -108,6 +108,31 @@ def test_a_freed_gpu_is_given_within_half_a_second(c):
     assert sorted(took)[len(took) // 2] < 0.5
 
 
+def test_every_replica_shows_who_waits(c):
+    """The one that leads in the order of the queue, the other by age; both in the words that the pods are told."""
+    c, replicas = c
+    leader = replicas.wait_leader()
+    with servers(c, {"gpu-s": 1}), client_namespace(c, name="shown") as ns:
+        c.client.create(waiting("runs"), namespace=ns)
+        wait_for(lambda: let_go(c, [ns]) == {"runs"}, 20, "the first")
+        for name in ("w0", "w1"):
+            c.client.create(waiting(name), namespace=ns)
+            time.sleep(1.1)  # ages are told in seconds
+
+        def shown(i, ordered):
+            said = replicas.pool(i)["waiting"] or {"ordered": None, "pods": []}
+            whole = said["ordered"] is ordered and [p["name"] for p in said["pods"]] == ["w0", "w1"] and all(p["why"] for p in said["pods"])
+            return said["pods"] if whole and said["total"] == 2 and not said["more"] else None
+
+        first, second = wait_for(lambda: shown(leader, True), 30, "two that wait, by the leader")
+        assert (first["place"], first["asks"], first["namespace"], first["gang"]) == (1, "1 GPU with 100 %", ns, "")
+        assert second["place"] == 2 and second["why"].endswith("it is number 2 of 2 that wait"), second
+        by_age = wait_for(lambda: shown(1 - leader, False), 30, "two that wait, by the other replica")
+        assert [p["place"] for p in by_age] == [0, 0]
+        assert by_age[1]["why"] == condition(c.client.get("pods", "w1", ns))["message"]
+        assert by_age[0]["since"] == c.client.get("pods", "w0", ns)["metadata"]["creationTimestamp"]
+
+
 def test_a_policy_orders(c):
     """The younger goes first where its namespace's policy says so; what counts is the policy that is picked when the turn comes."""
     c, _ = c

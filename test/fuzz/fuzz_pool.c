@@ -55,7 +55,8 @@ static void show(struct ledger *l, struct arena *a)
 	need(l->ops->view(l, true, a, &view, &err) == 0, err.msg);
 	for (uint64_t page = 0; page < 3; page++) {
 		buf_init(&out, 64u << 20);
-		need(pool_report_page(&view, &(struct pool_page){page, page}, a, &out, &err) == 0,
+		need(pool_report_page(&view, (struct slice){0}, &(struct pool_page){page, page}, a,
+			     &out, &err) == 0,
 			err.msg);
 		need(json_read_copy(&j, out.data, out.len, 10000000, &copy, &err) == 0, err.msg);
 		json_release(&j);

@@ -4,6 +4,7 @@
 PICTURES=FOLDER writes the screenshots there that docs/operating.md shows (`make page-test PICTURES=docs/img`); the pods of the picture
 are then given the 45 s after which a claim without a cluster counts as bound.
 """
+import contextlib
 import http.client
 import json
 import os
@@ -12,7 +13,7 @@ import time
 import pytest
 
 import browser
-from lib import reviews
+from lib import api, reviews, waiting
 from lib.pods import ask, container, pod
 from lib.server import Server, SLOW, wait_until
 
@@ -173,6 +174,89 @@ def test_hostile_names_are_shown_and_do_nothing(server, b):
     assert set(b.requests) == {url(server), *asked(server)} and not b.complaints, (b.requests, b.complaints)
     for i, name in enumerate(HOSTILE):
         release(server, name, HOSTILE[i - 1])
+
+
+@contextlib.contextmanager
+def follower(folder, pods):
+    """A replica that does not lead, in front of an API server that shows these pods; None: that shows none to it."""
+    def answer(path):
+        if "watch=" in path:
+            return api.FORBIDDEN
+        if path.startswith(waiting.SERVERS):
+            return waiting.listed("GPUServerList", [waiting.server("gpu-01", 2, [])])
+        if path.startswith("/api/v1/pods"):
+            return api.FORBIDDEN if pods is None else waiting.listed("PodList", pods)
+        return None
+
+    with api.served(answer, folder) as kubeconfig, Server(start=False) as s:
+        argv = s.argv()
+        at = argv.index("--pool")
+        s.start([*argv[:at], *argv[at + 2:], "--kubeconfig", kubeconfig, "--namespace", "poolgate-system"])
+        yield s
+
+
+def told(pod, words, **annotations):
+    pod["metadata"]["annotations"].update(annotations)
+    pod["status"]["conditions"] = [{"type": "poolgate.io/Admitted", "status": "False", "reason": "NoCapacity", "message": words}]
+    return pod
+
+
+def waiting_rows(b):
+    return b.eval("[...document.querySelectorAll('.waiting tbody tr')].map(r => r.innerText)")
+
+
+def test_who_waits_is_shown(b, tmp_path):
+    """On a replica that does not lead by age, each with what it was told last; none of their places is made up."""
+    made = waiting.injected()
+    with follower(tmp_path, [waiting.pod(made, "train-1", 2, waiting.GATE), told(waiting.pod(made, "train-0", 1, waiting.GATE),
+                  "asked 2 GPUs with 100 % each; it is number 1 of 2 that wait", **{"poolgate.io/gang": "night"})]) as s:
+        open_clean(b, s)
+        rows = waiting_rows(b)
+        assert len(rows) == 2, rows
+        for word in ("ml/train-0", "of gang night", "2 GPUs with 100 % each", "it is number 1 of 2 that wait"):
+            assert word in rows[0], rows
+        assert "ml/train-1" in rows[1] and "It has not been told yet." in rows[1]
+        assert "the replica that leads knows their order" in b.eval("document.querySelector('#waiting h2').innerText")
+        # As the leader tells it: the very document, with places.
+        b.eval("""window.fetchReal = window.fetch; window.fetch = async (path, options) => { const got = await fetchReal(path, options);
+            if (!path.startsWith('/v1/pool')) return got; const pool = await got.json(); pool.waiting.ordered = true;
+            pool.waiting.pods.forEach((p, i) => p.place = i + 1); pool.waiting.total = 300; return new Response(JSON.stringify(pool)); }""")
+        assert b.wait("document.querySelector('#waiting').innerText.includes('the first 2 of 300')", 20 * SLOW)
+        assert [r.split()[0] for r in waiting_rows(b)] == ["1", "2"]
+        assert "knows their order" not in text(b)
+        assert not b.complaints, b.complaints
+
+
+def test_nobody_waits(b, tmp_path, server):
+    for pods, said in (([], "Nobody waits for GPUs."), (None, "This replica cannot tell now.")):
+        with follower(tmp_path, pods) as s:
+            open_clean(b, s)
+            assert b.eval("document.querySelector('#waiting .none').innerText") == said
+    # Without a cluster nobody ever does.
+    open_clean(b, server)
+    assert not b.eval("document.querySelector('#waiting')")
+
+
+@pytest.mark.parametrize("width", (1200, 390, 320))
+def test_hostile_pods_wait_and_do_nothing(b, tmp_path, width):
+    made = waiting.injected()
+    words = [*HOSTILE, "x" * 250]
+    pods = [told(waiting.pod(made, name, i, waiting.GATE, namespace=words[i - 1]), words[i - 2], **{"poolgate.io/gang": words[i - 3]})
+            for i, name in enumerate(words)]
+    with follower(tmp_path, pods) as s:
+        open_clean(b, s, width)
+        rows = waiting_rows(b)
+        assert len(rows) == len(words), rows
+        shown = b.eval("document.querySelector('main').textContent")
+        for name in HOSTILE:
+            assert shown.count(name.replace("\u202e", "\\u202e")) >= 4, name
+        assert "\u202e" not in shown and b.eval("window.owned") is None
+        assert b.eval("document.querySelectorAll('main script, main style, img, base, iframe').length") == 0
+        assert b.eval("document.documentElement.scrollWidth <= window.innerWidth"), "the page scrolls sideways"
+        for dark in (False, True):
+            b.dark(dark)
+            assert b.eval(CONTRASTS)[0] >= 4.5, b.eval(CONTRASTS)
+        assert not b.complaints, b.complaints
 
 
 def test_the_policy_holds(server, b):

@@ -62,10 +62,32 @@ TEST(test_write)
 
 	view_init(&v, &p);
 	buf_init(&out, 1u << 16);
-	assert_int_equal(pool_report_write(&v, &out, &e), 0);
+	assert_int_equal(pool_report_write(&v, (struct slice){0}, &out, &e), 0);
 	assert_string_equal(out.data, want);
 	buf_release(&out);
 	pool_release(&p);
+}
+
+/* Who waits is told as it is given, behind the sums. */
+TEST(test_who_waits)
+{
+	struct pool_view v = {0};
+	struct arena a;
+	struct buf out;
+	struct err e = {0};
+
+	arena_init(&a, 1 << 20);
+	buf_init(&out, 1u << 16);
+	assert_int_equal(pool_report_write(&v, SLICE("{\"pods\":[]}"), &out, &e), 0);
+	assert_string_equal(out.data,
+		"{\"servers\":[],\"claims\":[],\"summary\":{\"gpus\":0,\"fit\":0,\"freeBytes\":0,"
+		"\"claims\":0},\"waiting\":{\"pods\":[]}}\n");
+	buf_clear(&out);
+	assert_int_equal(
+		pool_report_page(&v, SLICE("null"), &(struct pool_page){1, 1}, &a, &out, &e), 0);
+	assert_non_null(strstr(out.data, "},\"waiting\":null,\"pages\":{"));
+	buf_release(&out);
+	arena_release(&a);
 }
 
 /* Members that a page has on top, in order. */
@@ -104,8 +126,9 @@ TEST(test_page)
 	buf_init(&out, 1u << 16);
 	for (uint64_t page = 0; page < 4; page++) {
 		buf_clear(&out);
-		assert_int_equal(
-			pool_report_page(&v, &(struct pool_page){page, 9 - page}, &a, &out, &e), 0);
+		assert_int_equal(pool_report_page(&v, (struct slice){0},
+					 &(struct pool_page){page, 9 - page}, &a, &out, &e),
+			0);
 		has_all(out.data, all, COUNT(all));
 	}
 	buf_release(&out);
@@ -149,7 +172,9 @@ TEST(test_order)
 		.inventory = p.inv, .usage = p.use, .claims = all, .n_claims = COUNT(all)};
 	arena_init(&a, 1 << 20);
 	buf_init(&out, 1u << 16);
-	assert_int_equal(pool_report_page(&v, &(struct pool_page){1, 1}, &a, &out, &e), 0);
+	assert_int_equal(
+		pool_report_page(&v, (struct slice){0}, &(struct pool_page){1, 1}, &a, &out, &e),
+		0);
 	has_all(out.data, words, COUNT(words));
 	buf_release(&out);
 	arena_release(&a);
@@ -187,7 +212,9 @@ TEST(test_longest_list)
 			.inventory = p.inv, .usage = p.use, .claims = many, .n_claims = n};
 		arena_init(&a, 1 << 20);
 		buf_init(&out, 1u << 20);
-		assert_int_equal(pool_report_page(&v, &(struct pool_page){1, 2}, &a, &out, &e), 0);
+		assert_int_equal(pool_report_page(&v, (struct slice){0}, &(struct pool_page){1, 2},
+					 &a, &out, &e),
+			0);
 		/* Each claim stands in the list of claims, too. */
 		assert_int_equal(count_of(out.data, ",\"bytes\":77}") - n,
 			n < POOL_PAGE_HOLDS ? n : POOL_PAGE_HOLDS);
@@ -232,7 +259,9 @@ TEST(test_map)
 		v = (struct pool_view){.inventory = p.inv, .usage = p.use};
 		arena_init(&a, 1 << 20);
 		buf_init(&out, 1u << 20);
-		assert_int_equal(pool_report_page(&v, &(struct pool_page){1, 1}, &a, &out, &e), 0);
+		assert_int_equal(pool_report_page(&v, (struct slice){0}, &(struct pool_page){1, 1},
+					 &a, &out, &e),
+			0);
 		assert_int_equal(strstr(out.data, "\"map\":[]") != NULL, n == POOL_PAGE_SERVERS);
 		for (int i = 0; n > POOL_PAGE_SERVERS && i < n; i++) {
 			char word[64];
@@ -273,12 +302,16 @@ TEST(test_pages)
 	v = (struct pool_view){.inventory = p.inv, .usage = p.use, .claims = many, .n_claims = 40};
 	arena_init(&a, 1 << 20);
 	buf_init(&out, 1u << 20);
-	assert_int_equal(pool_report_page(&v, &(struct pool_page){99, 1}, &a, &out, &e), 0);
+	assert_int_equal(
+		pool_report_page(&v, (struct slice){0}, &(struct pool_page){99, 1}, &a, &out, &e),
+		0);
 	has_all(out.data, words, COUNT(words));
 	assert_null(strstr(out.data, "\"name\":\"s47\""));
 	buf_release(&out);
 	buf_init(&out, 2000);
-	assert_int_equal(pool_report_page(&v, &(struct pool_page){1, 1}, &a, &out, &e), ERR_TOOBIG);
+	assert_int_equal(
+		pool_report_page(&v, (struct slice){0}, &(struct pool_page){1, 1}, &a, &out, &e),
+		ERR_TOOBIG);
 	buf_release(&out);
 	buf_release(&text);
 	arena_release(&a);
@@ -296,7 +329,7 @@ TEST(test_too_big)
 		struct err e = {0};
 
 		buf_init(&out, max);
-		assert_int_equal(pool_report_write(&v, &out, &e), ERR_TOOBIG);
+		assert_int_equal(pool_report_write(&v, (struct slice){0}, &out, &e), ERR_TOOBIG);
 		buf_release(&out);
 	}
 	pool_release(&p);
@@ -316,5 +349,5 @@ TEST(test_ledger)
 	ledger_memory_free(l);
 }
 
-TESTS(test_write, test_page, test_order, test_longest_list, test_map, test_pages, test_too_big,
-	test_ledger)
+TESTS(test_write, test_who_waits, test_page, test_order, test_longest_list, test_map, test_pages,
+	test_too_big, test_ledger)

@@ -48,6 +48,49 @@ TEST(test_table)
 	buf_release(&out);
 }
 
+#define SOME "{\"servers\":[],\"claims\":[],\"summary\":{},\"waiting\":"
+#define WAITS(place, name, why)                                                                    \
+	"{\"namespace\":\"lab\",\"name\":\"" name                                                  \
+	"\",\"gang\":\"\",\"asks\":\"1 GPU with 50 %\",\"since\":\"2024-06-07T10:00:00Z\","        \
+	"\"place\":" place ",\"why\":\"" why "\"}"
+
+/* Who waits stands behind who holds; a replica that cannot tell says so. */
+TEST(test_who_waits)
+{
+	static const struct {
+		const char *json, *want;
+	} cases[] = {
+		{SOME "{\"ordered\":true,\"pods\":[" WAITS("1", "a\\u202e", "no room") "," WAITS(
+			 "0", "b", "") "],\"total\":2,\"more\":false}}",
+			"\nPLACE  WAITS        GANG  SINCE                 ASKS             WHY\n"
+			"    1  lab/a\\u202e        2024-06-07T10:00:00Z  1 GPU with 50 %  no "
+			"room\n"
+			"    -  lab/b              2024-06-07T10:00:00Z  1 GPU with 50 %  \n"
+			"\n0 GPUs, 0 can take pods, ? MB free, 0 claims, 2 pods waiting\n"},
+		{SOME "{\"ordered\":false,\"pods\":[" WAITS(
+			 "0", "b", "") "],\"total\":256,\"more\":true}}",
+			", 0 claims, more than 256 pods waiting\n"},
+		{SOME "{\"ordered\":true,\"pods\":[],\"total\":0,\"more\":false}}", ", 0 claims\n"},
+		{SOME "null}", ", 0 claims; who waits is not known to this replica now\n"},
+		{SOME "[7]}", ", 0 claims\n"},
+		{SOME "{\"pods\":[8,{}]}}",
+			"    -  ?/?    ?     ?      ?     ?\n"
+			"\n0 GPUs, 0 can take pods, ? MB free, 0 claims, 0 pods waiting\n"},
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct buf out;
+		struct err e = {0};
+		size_t len = strlen(cases[i].want);
+
+		buf_init(&out, 1u << 16);
+		assert_int_equal(pool_table_write(slice_of(cases[i].json), &out, &e), 0);
+		if (out.len < len || strcmp(out.data + out.len - len, cases[i].want) != 0)
+			fail_msg("case %zu: %s", i, out.data);
+		buf_release(&out);
+	}
+}
+
 TEST(test_refused)
 {
 	static const struct {
@@ -75,4 +118,4 @@ TEST(test_refused)
 	}
 }
 
-TESTS(test_table, test_refused)
+TESTS(test_table, test_who_waits, test_refused)

@@ -90,4 +90,106 @@ TEST(nobody_knows)
 	assert_int_equal(api_left(fix.api), 0);
 }
 
-TESTS_BETWEEN(set_up, tear_down, who_waits_for_us, who_are_many, nobody_knows)
+/* A pod of that minute; more: behind its metadata. */
+#define PLAN                                                                                       \
+	"{\\\"v\\\":1,\\\"profile\\\":\\\"p\\\",\\\"hash\\\":\\\"0123456789abcdef\\\","            \
+	"\\\"mode\\\":\\\"full\\\",\\\"waits\\\":true,\\\"containers\\\":[{\\\"name\\\":"          \
+	"\\\"a\\\",\\\"kind\\\":\\\"app\\\",\\\"amount\\\":2,\\\"percent\\\":50,\\\"units\\\":"    \
+	"100,\\\"command\\\":\\\"wrapped\\\",\\\"argv\\\":7}]}"
+#define AT(minute, name, annotations, more)                                                        \
+	"{\"metadata\":{\"name\":\"" name                                                          \
+	"\",\"namespace\":\"n\",\"uid\":\"u\",\"creationTimestamp\":\"2026-01-01T00:" minute       \
+	":00Z\",\"annotations\":{" annotations "}},\"spec\":{\"schedulingGates\":[" OURS "]}" more \
+	"}"
+#define SAID(status, message)                                                                      \
+	",\"status\":{\"conditions\":[{\"type\":\"poolgate.io/Admitted\",\"status\":\"" status     \
+	"\",\"message\":\"" message "\"}]}"
+
+static char *tell(void)
+{
+	struct arena a;
+	struct slice s;
+	char *text;
+
+	arena_init(&a, 1 << 20);
+	s = waiting_look_tell(&look, &a);
+	assert_non_null(s.at);
+	text = strndup(s.at, s.len);
+	arena_release(&a);
+	return text;
+}
+
+#define expect_told(want)                                                                          \
+	do {                                                                                       \
+		char *told = tell();                                                               \
+		assert_string_equal(told, want);                                                   \
+		free(told);                                                                        \
+	} while (0)
+
+/* A replica that does not lead tells of them by age, as they say it themselves. */
+TEST(who_they_are)
+{
+	answer(AT("09", "young", "\"poolgate.io/plan\":\"" PLAN "\",\"poolgate.io/gang\":\"g\"",
+		SAID("False", "no room \\u202e")) "," AT("05", "old", "", "") "," AT("01",
+		"has its turn", "", SAID("True", "it starts")));
+	expect_told(
+		"{\"ordered\":false,\"pods\":["
+		"{\"namespace\":\"n\",\"name\":\"old\",\"gang\":\"\",\"asks\":\"\",\"since\":"
+		"\"2026-01-01T00:05:00Z\",\"place\":0,\"why\":\"\"},"
+		"{\"namespace\":\"n\",\"name\":\"young\",\"gang\":\"g\",\"asks\":\"2 GPUs with 50 "
+		"% each\",\"since\":\"2026-01-01T00:09:00Z\",\"place\":0,\"why\":\"no room "
+		"\xe2\x80\xae\"}],\"total\":2,\"more\":false}");
+	/* nobody is asked again for a while */
+	free(tell());
+	assert_int_equal(api_left(fix.api), 0);
+}
+
+/* The first hundred of so many. */
+TEST(who_are_many_are_told_in_part)
+{
+	struct buf b;
+	char *told;
+	size_t n = 0;
+
+	buf_init(&b, 1 << 20);
+	for (int i = 0; i < WAITING_LOOK_MAX + 2; i++)
+		buf_fmt(&b, "%s%s", i ? "," : "", AT("01", "p", "", ""));
+	answer(b.data);
+	buf_release(&b);
+	told = tell();
+	for (const char *at = told; (at = strstr(at, "\"place\":")); at++)
+		n++;
+	assert_int_equal(n, POOL_WAITING_MAX);
+	assert_non_null(strstr(told, "],\"total\":256,\"more\":true}"));
+	free(told);
+}
+
+TEST(nobody_can_tell)
+{
+	api_expect(fix.api, "GET", LIST, 403,
+		"{\"kind\":\"Status\",\"reason\":\"Forbidden\",\"message\":\"no\",\"code\":403}");
+	expect_told("null");
+}
+
+/* What the leader has said goes before, until it says no more. */
+TEST(what_the_leader_says)
+{
+	struct buf b;
+
+	buf_init(&b, 1 << 10);
+	buf_str(&b, "{\"ordered\":true}");
+	waiting_look_post(&look, &b);
+	expect_told("{\"ordered\":true}");
+	/* it stands still */
+	look.until_ms = clock_ms();
+	answer("");
+	expect_told("{\"ordered\":false,\"pods\":[],\"total\":0,\"more\":false}");
+	look.until_ms = clock_ms() + 1000000;
+	buf_init(&b, 1 << 10);
+	waiting_look_post(&look, &b);
+	expect_told("{\"ordered\":false,\"pods\":[],\"total\":0,\"more\":false}");
+	assert_int_equal(api_left(fix.api), 0);
+}
+
+TESTS_BETWEEN(set_up, tear_down, who_waits_for_us, who_are_many, nobody_knows, who_they_are,
+	who_are_many_are_told_in_part, nobody_can_tell, what_the_leader_says)

@@ -22,9 +22,8 @@ static const char help[] =
 	"usage: poolgate pool [--server URL | --pool FILE|DIR] [-o table|json]\n"
 	"       poolgate pool release NAMESPACE/POD [--uid UID] [--server URL]\n"
 	"\n"
-	"Shows the pool: servers, GPUs, who holds what, what is free. Asks the admin listener of "
-	"a\n"
-	"running server, or reads GPUServer documents.\n"
+	"Shows the pool: servers, GPUs, who holds what, who waits, what is free. Asks the admin\n"
+	"listener of a running server, or reads GPUServer documents.\n"
 	"\n"
 	"  --server URL           the admin listener (" DEFAULT_SERVER ")\n"
 	"  --pool FILE|DIR        GPUServer documents instead of a server\n"
@@ -138,6 +137,7 @@ static int fetch(const char *server, struct buf *out)
 static int report_files(
 	const char *path, struct arena *a, struct buf *warnings, struct buf *out, struct err *err)
 {
+	const struct slice nobody = {0};
 	struct pool_view view = {0};
 	int rc = gpu_servers_load(path, a, &view.inventory, warnings, err);
 
@@ -148,7 +148,7 @@ static int report_files(
 	view.usage.n_claims = arena_array(a, view.inventory.n_servers, sizeof(uint32_t));
 	if (a->failed)
 		return err_set(err, ERR_NOMEM, "out of memory while reading %s", path);
-	return pool_report_write(&view, out, err);
+	return pool_report_write(&view, nobody, out, err);
 }
 
 static int read_files(const char *path, struct buf *out)

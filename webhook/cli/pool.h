@@ -15,9 +15,9 @@ enum { POOL_DONE = 0, POOL_REFUSED = 1, POOL_USAGE = 2, POOL_UNREADABLE = 3 };
 int pool_main(int argc, char **argv);
 
 /* Append the JSON of /v1/pool (edge/pool/pool_report.h) as tables for people: servers and GPUs, who
- * holds what, one line of sums. Names come from strangers: control characters and what reorders
- * text are written as \u001b. Members that are missing are shown as "?". ERR_SYNTAX (no JSON),
- * ERR_INVALID (not a pool), ERR_TOOBIG, ERR_NOMEM. */
+ * holds what, who waits, one line of sums. Names come from strangers: control characters and what
+ * reorders text are written as \u001b. Members that are missing are shown as "?". ERR_SYNTAX (no
+ * JSON), ERR_INVALID (not a pool), ERR_TOOBIG, ERR_NOMEM. */
 int pool_table_write(struct slice json, struct buf *out, struct err *err);
 
 #endif

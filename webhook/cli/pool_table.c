@@ -240,6 +240,39 @@ static void print_claims(struct doc *d, const struct json_node *claims, struct b
 	table_print(&t, out);
 }
 
+/* A pod's place in the queue; "-": it has none, or the replica that was asked does not know. */
+static struct cell place_at(struct doc *d, const struct json_node *o)
+{
+	struct cell c = {"-", 1};
+	int64_t n;
+
+	if (json_int(&d->j, json_get(&d->j, o, SLICE("place")), &n) && n > 0) {
+		c.text = arena_fmt(&d->arena, "%" PRId64, n);
+		c.width = c.text ? strlen(c.text) : 0;
+	}
+	return c;
+}
+
+static void print_waiting(struct doc *d, const struct json_node *pods, struct buf *out)
+{
+	static const char *const heads[] = {"PLACE", "WAITS", "GANG", "SINCE", "ASKS", "WHY"};
+	struct table t;
+
+	table_init(&t, &d->arena, 6, 1 << 0);
+	table_head(&t, heads);
+	JSON_EACH(&d->j, pods, p)
+	{
+		struct cell row[] = {place_at(d, p),
+			pair(d, text_at(d, p, SLICE("namespace")), "/",
+				text_at(d, p, SLICE("name"))),
+			text_at(d, p, SLICE("gang")), text_at(d, p, SLICE("since")),
+			text_at(d, p, SLICE("asks")), text_at(d, p, SLICE("why"))};
+
+		table_row(&t, row);
+	}
+	table_print(&t, out);
+}
+
 static void print_count(struct doc *d, const struct json_node *summary, struct slice key,
 	const char *one, struct buf *out)
 {
@@ -250,7 +283,20 @@ static void print_count(struct doc *d, const struct json_node *summary, struct s
 	buf_fmt(out, " %s%s", one, n == 1 ? "" : "s");
 }
 
-static void print_summary(struct doc *d, const struct json_node *summary, struct buf *out)
+/* A replica of before says nothing of them, and so does a server without a cluster. */
+static void print_how_many(struct doc *d, const struct json_node *waiting, struct buf *out)
+{
+	if (json_is(waiting, JSON_NULL))
+		buf_str(out, "; who waits is not known to this replica now");
+	if (!json_first(&d->j, json_get(&d->j, waiting, SLICE("pods"))))
+		return;
+	buf_str(out, is_at(d, waiting, SLICE("more"), JSON_TRUE) ? ", more than " : ", ");
+	print_count(d, waiting, SLICE("total"), "pod", out);
+	buf_str(out, " waiting");
+}
+
+static void print_summary(struct doc *d, const struct json_node *summary,
+	const struct json_node *waiting, struct buf *out)
 {
 	struct cell free = mb_at(d, summary, SLICE("freeBytes"));
 	int64_t fit = 0;
@@ -259,13 +305,14 @@ static void print_summary(struct doc *d, const struct json_node *summary, struct
 	(void)json_int(&d->j, json_get(&d->j, summary, SLICE("fit")), &fit);
 	buf_fmt(out, ", %" PRId64 " can take pods, %s MB free, ", fit, free.text ? free.text : "?");
 	print_count(d, summary, SLICE("claims"), "claim", out);
+	print_how_many(d, waiting, out);
 	buf_char(out, '\n');
 }
 
 int pool_table_write(struct slice json, struct buf *out, struct err *err)
 {
 	struct doc d = {0};
-	const struct json_node *servers, *claims;
+	const struct json_node *servers, *claims, *waiting, *pods;
 	char *copy = NULL;
 	int rc = json_read_copy(&d.j, json.at, json.len, NODES_MAX, &copy, err);
 
@@ -285,8 +332,14 @@ int pool_table_write(struct slice json, struct buf *out, struct err *err)
 			buf_char(out, '\n');
 			print_claims(&d, claims, out);
 		}
+		waiting = json_get(&d.j, json_root(&d.j), SLICE("waiting"));
+		pods = json_get(&d.j, waiting, SLICE("pods"));
+		if (json_first(&d.j, pods)) {
+			buf_char(out, '\n');
+			print_waiting(&d, pods, out);
+		}
 		buf_char(out, '\n');
-		print_summary(&d, json_get(&d.j, json_root(&d.j), SLICE("summary")), out);
+		print_summary(&d, json_get(&d.j, json_root(&d.j), SLICE("summary")), waiting, out);
 		if (d.arena.failed || out->failed)
 			rc = err_set(err, ERR_NOMEM, "out of memory for the table");
 	}

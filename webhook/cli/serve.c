@@ -120,6 +120,7 @@ static int make_ledger(struct server *s, struct err *err)
 		return rc;
 	r->heard = cluster_heard(s->cluster);
 	s->plain.ledger = cluster_ledger(s->cluster);
+	s->plain.waiting = cluster_waiting(s->cluster);
 	s->plain.unready = unready;
 	s->plain.unready_ctx = s->cluster;
 	return 0;

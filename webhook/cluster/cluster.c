@@ -149,6 +149,7 @@ static void list_duties(struct cluster *c)
 		.metrics = c->cfg.metrics,
 		.source = c->cfg.source,
 		.carrier = c->cfg.carrier,
+		.waiting = &c->waiting,
 		.max_grace_ms = st->max_grace_ms,
 		.classes = {st->priority_classes, st->n_priority_classes},
 		.reserve_ms = st->reserve_ms,
@@ -365,6 +366,11 @@ struct quotas_check cluster_quotas(struct cluster *c)
 struct waiters cluster_waiters(struct cluster *c)
 {
 	return (struct waiters){&c->waiting, waiting_look_count};
+}
+
+struct pool_waiting_source cluster_waiting(struct cluster *c)
+{
+	return (struct pool_waiting_source){&c->waiting, waiting_look_tell};
 }
 
 static bool look_any(void *ctx, const struct config *config)

@@ -15,6 +15,7 @@
 #include "webhook/edge/admin/usage_page.h"
 #include "webhook/edge/admission/admission.h"
 #include "webhook/edge/admission/plan_keys.h"
+#include "webhook/edge/pool/pool_waiting.h"
 #include "webhook/edge/settings/settings.h"
 
 /* All borrowed until cluster_stop. */
@@ -50,6 +51,9 @@ struct secrets_check cluster_secrets(struct cluster *c);
 struct quotas_check cluster_quotas(struct cluster *c);
 /* Counts who waits for GPUs. Lives until cluster_free. */
 struct waiters cluster_waiters(struct cluster *c);
+/* Tells people who waits: as the leader has decided, where this replica leads, else as the pods
+ * say. Lives until cluster_free. */
+struct pool_waiting_source cluster_waiting(struct cluster *c);
 /* Which policy a namespace picks; `any` NULL: the settings want none. Lives until
  * cluster_free. */
 struct policies_known cluster_policies(struct cluster *c);

@@ -379,6 +379,7 @@ static void stop(void *running)
 	for (size_t i = 0; i < METRIC_WHYS; i++)
 		metric_set(c->cfg->metrics, M_UNSTARTED, i, 0, 0);
 	queue_meter(c->cfg->metrics, NULL, 0, NULL, 0);
+	queue_show_none(c, false);
 	claims_bars_free(c);
 	(void)pthread_mutex_destroy(&c->bars_lock);
 	job_sizes_free(c);

@@ -9,6 +9,7 @@
 #include "webhook/cluster/claims/carrier.h"
 #include "webhook/cluster/leader/leader.h"
 #include "webhook/cluster/ledger/policy_accounts.h"
+#include "webhook/cluster/ledger/waiting_look.h"
 #include "webhook/core/pod/queue_read.h"
 #include "webhook/edge/admission/admission.h"
 
@@ -25,6 +26,7 @@ struct claims_config {
 	const struct policy_source *policies;
 	struct accounts *accounts;
 	const struct carrier *carrier; /* [&carrier_gate] */
+	struct waiting_look *waiting;  /* [nobody] who is told who waits */
 	struct queue_classes classes;  /* [none] whose priority counts in the queue */
 	int64_t pending_ms;            /* [CLAIM_PENDING_MS] */
 	int64_t ask_ms;                /* [CLAIM_ASK_MS] */

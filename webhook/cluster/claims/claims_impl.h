@@ -266,6 +266,14 @@ void since_write(struct claims *c, struct holder *const *who, struct pod_waiting
 void queue_meter(struct metrics *m, const struct queue_pod *pods, size_t n,
 	const struct queue_round *round, int64_t now_ms);
 
+/* ---- claims_show.c ---- */
+
+/* Show people who waits, as a round with words has decided; nothing of it is kept but text. */
+void queue_show(struct claims *c, const struct queue_world *w, const struct queue_pod *pods,
+	size_t n, const struct queue_round *round, struct arena *a);
+/* Nobody waits; or this replica leads no more, and does not say. */
+void queue_show_none(struct claims *c, bool leads);
+
 /* ---- claims_why.c ---- */
 
 #define WHY_BYTES 900
@@ -316,6 +324,7 @@ struct adoption {
 	/* Of a gang: what its record says, and for the member that decides: it stays open until
 	 * adopt_close. */
 	const char *gang;
+	uint32_t gang_size; /* of one whose size is its Job's; 0: of none, or nobody knows */
 	uint64_t take;
 	bool stays_open;
 	/* Of a write that was not confirmed: where it may land yet, as long as there is this
@@ -324,7 +333,6 @@ struct adoption {
 	const char *unsure_on;
 	const char **servers; /* that its claim spans */
 	size_t n_servers;
-	uint32_t gang_size; /* of one whose size is its Job's; 0: of none, or nobody knows */
 };
 
 /* ERR_NOMEM. */

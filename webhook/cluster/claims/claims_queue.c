@@ -526,8 +526,10 @@ static void run(struct queueing *q)
 			q->round.keep, q->round.n_keep);
 	since_write(c, q->who, q->list, q->started, q->n);
 	tell(q);
-	if (q->words)
+	if (q->words) {
 		c->why_ms = clock_ms() + WHY_EVERY_MS;
+		queue_show(c, &q->world, q->pods, q->n, &q->round, &q->arena);
+	}
 	wait_on(q);
 }
 
@@ -545,6 +547,7 @@ bool claims_queue(struct claims *c)
 		run(&q);
 	else {
 		queue_meter(c->cfg->metrics, NULL, 0, NULL, 0);
+		queue_show_none(c, true);
 		if (c->cfg->accounts) {
 			accounts_note_waiting(c->cfg->accounts, NULL);
 			accounts_noted_all(c->cfg->accounts);

@@ -122,6 +122,7 @@ static enum http_outcome pool_now(void *ctx, struct http_request *req, struct ht
 	struct plain *p = ctx;
 	uintptr_t pages = (uintptr_t)req->user;
 	struct pool_page page = {.servers = pages >> PAGE_BITS, .claims = pages & PAGE_MAX};
+	struct slice waiting = {0};
 	struct pool_view view;
 	struct err err = {0};
 	struct arena a;
@@ -131,10 +132,13 @@ static enum http_outcome pool_now(void *ctx, struct http_request *req, struct ht
 	req->user = NULL;
 	buf_init(&out, POOL_BYTES_MAX);
 	arena_init(&a, VIEW_ARENA_MAX);
+	/* First what may take a call: the picture of the pool is not to be old. */
+	if (p->waiting.tell)
+		waiting = p->waiting.tell(p->waiting.ctx, &a);
 	rc = p->ledger->ops->view(p->ledger, true, &a, &view, &err);
 	if (rc == 0)
-		rc = pages ? pool_report_page(&view, &page, &a, &out, &err)
-			   : pool_report_write(&view, &out, &err);
+		rc = pages ? pool_report_page(&view, waiting, &page, &a, &out, &err)
+			   : pool_report_write(&view, waiting, &out, &err);
 	arena_release(&a);
 	if (rc != 0) {
 		buf_release(&out);

@@ -19,6 +19,7 @@ struct page_hold {
 
 struct writer {
 	const struct pool_view *v;
+	struct slice waiting;
 	struct buf *out;
 	bool paged;
 	/* Of a page only: */
@@ -218,6 +219,10 @@ static void add_summary(const struct writer *w)
 	if (w->paged)
 		add_states(w);
 	buf_char(w->out, '}');
+	if (!w->waiting.at)
+		return;
+	buf_str(w->out, ",\"waiting\":");
+	buf_slice(w->out, w->waiting);
 }
 
 static int finish(struct buf *out, struct err *err)
@@ -229,9 +234,10 @@ static int finish(struct buf *out, struct err *err)
 			 : err_set(err, ERR_NOMEM, "out of memory while writing the pool");
 }
 
-int pool_report_write(const struct pool_view *v, struct buf *out, struct err *err)
+int pool_report_write(
+	const struct pool_view *v, struct slice waiting, struct buf *out, struct err *err)
 {
-	struct writer w = {.v = v, .out = out};
+	struct writer w = {.v = v, .waiting = waiting, .out = out};
 
 	add_servers(&w, 0, v->inventory.n_servers);
 	add_claims(&w, 0, v->n_claims);
@@ -341,13 +347,13 @@ static void add_range(struct buf *out, const char *key, size_t page, size_t each
 	buf_char(out, '}');
 }
 
-int pool_report_page(const struct pool_view *v, const struct pool_page *page, struct arena *a,
-	struct buf *out, struct err *err)
+int pool_report_page(const struct pool_view *v, struct slice waiting, const struct pool_page *page,
+	struct arena *a, struct buf *out, struct err *err)
 {
 	size_t n_servers = v->inventory.n_servers;
 	struct range servers = range_of(page->servers, POOL_PAGE_SERVERS, n_servers);
 	struct range claims = range_of(page->claims, POOL_PAGE_CLAIMS, v->n_claims);
-	struct writer w = {.v = v, .out = out, .paged = true};
+	struct writer w = {.v = v, .waiting = waiting, .out = out, .paged = true};
 	int rc = index_holds(&w, a, err);
 
 	if (rc != 0)
@@ -365,6 +371,7 @@ int pool_report_page(const struct pool_view *v, const struct pool_page *page, st
 
 int pool_report(struct ledger *l, struct buf *out, struct err *err)
 {
+	const struct slice nobody = {0};
 	struct pool_view view;
 	struct arena a;
 	int rc;
@@ -372,7 +379,7 @@ int pool_report(struct ledger *l, struct buf *out, struct err *err)
 	arena_init(&a, VIEW_MAX);
 	rc = l->ops->view(l, true, &a, &view, err);
 	if (rc == 0)
-		rc = pool_report_write(&view, out, err);
+		rc = pool_report_write(&view, nobody, out, err);
 	arena_release(&a);
 	return rc;
 }

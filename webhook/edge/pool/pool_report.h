@@ -14,12 +14,15 @@
  *              gpus [{id, model, bytes, freeBytes, claimedBytes, pendingBytes, fit, fresh, missing,
  * why}]}] claims    [{namespace, name, uid, state, since (RFC 3339, UTC), parts [{server, gpu,
  * bytes}]}] summary   {gpus, fit, freeBytes, claims}
+ *   waiting   as it is given: who waits (pool_waiting.h), or null where nobody knows now; absent:
+ *             there is none
  *
  * freeBytes of a GPU is what is not claimed, never negative, and 0 when it is missing. summary.fit
  * counts the GPUs that can take claims (fit, fresh, not missing, on a server that is not draining),
  * summary.freeBytes what these have free. uid is the claim's key: namespace/name or a name of its
  * own when the review showed no uid. ERR_NOMEM or ERR_TOOBIG (out->max); out then holds a part. */
-int pool_report_write(const struct pool_view *v, struct buf *out, struct err *err);
+int pool_report_write(
+	const struct pool_view *v, struct slice waiting, struct buf *out, struct err *err);
 
 /* How much of a large pool one page lists, and of how many servers its map tells. */
 #define POOL_PAGE_SERVERS 48
@@ -47,11 +50,11 @@ struct pool_page {
  *
  * The arena takes what is needed to find who holds what: about 24 bytes for each GPU of each claim.
  * Errors as above. */
-int pool_report_page(const struct pool_view *v, const struct pool_page *page, struct arena *a,
-	struct buf *out, struct err *err);
+int pool_report_page(const struct pool_view *v, struct slice waiting, const struct pool_page *page,
+	struct arena *a, struct buf *out, struct err *err);
 
-/* The whole report of a ledger as it is now, claims included. ERR_NOMEM, ERR_TOOBIG, or what its
- * view() says. */
+/* The whole report of a ledger as it is now, claims included, without who waits. ERR_NOMEM,
+ * ERR_TOOBIG, or what its view() says. */
 int pool_report(struct ledger *l, struct buf *out, struct err *err);
 
 #endif
