@@ -74,7 +74,7 @@ class Probe(http.server.BaseHTTPRequestHandler):
 def launcher(folder, ca):
     """The profile's file."""
     with open(ca, encoding="ascii") as f:
-        gate = {"image": IMAGE, "ca": f.read()}
+        gate = {"image": IMAGE, "pullSecret": "registry", "ca": f.read()}
     path = os.path.join(folder, "gated.yaml")
     with open(path, "w", encoding="utf-8") as f:
         yaml.safe_dump({"apiVersion": "poolgate.io/v1alpha1", "kind": "LauncherProfile", "metadata": {"name": "gated"}, "spec": {
@@ -187,6 +187,8 @@ def test_a_pod_reaches_its_own_process(c):
     with c.namespace(restricted=True) as ns:
         made = c.client.create(client("p", 25), namespace=ns)
         assert "poolgate.io/gate-servers" not in made["metadata"]["annotations"], "who chooses GPUs writes it"
+        # Nobody has made that Secret, and the image is there: a kubelet says so, and starts the pod.
+        assert made["spec"]["imagePullSecrets"] == [{"name": "registry"}]
         done = c.wait_pod("p", ns)
         said = f"{c.describe('pod', 'p', ns)}\n{c.pod_log('p', ns, 'gpugate')}"
         assert done["status"]["phase"] == "Succeeded", said
