@@ -74,6 +74,16 @@ def test_no_circle_of_includes():
     assert not house.circles(graph) and not house.circles(house.by_room(graph))
 
 
+def test_no_two_things_of_one_name():
+    homes = {}
+    for path in floors.sources_of(ROOT):
+        if path.endswith(".h") and not path.endswith("_impl.h"):
+            for name in re.findall(r"^struct (\w+) \{", read(path), re.M):
+                homes.setdefault(name, []).append(path)
+    twice = {name: paths for name, paths in homes.items() if len(paths) > 1}
+    assert not twice, twice
+
+
 def test_mutants_apply():
     """A mutant of the simulator that does not would be noticed before a release alone."""
     for path in glob.glob(os.path.join(ROOT, "test/sim/mutants/*.patch")):
