@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// cli: `poolgate serve`: the listeners, and the main thread that waits for signals and for
-// changed files.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli: `poolgate serve`: the listeners, and the main thread that waits for signals and for
+ * changed files. */
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: what is asked of gates: whether they guard the server, and what is used of its GPUs. Of
-// who has more than his share, or uses nothing, his pod is told; of strangers, the server.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: what is asked of gates: whether they guard the server, and what is used of its GPUs. Of
+ * who has more than his share, or uses nothing, his pod is told; of strangers, the server. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

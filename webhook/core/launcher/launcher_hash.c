@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// core: the fingerprint of a launcher profile: every member, in order, with its length.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: the fingerprint of a launcher profile: every member, in order, with its length. */
 #include "webhook/core/launcher/launcher_hash.h"
 
 #include <stdint.h>

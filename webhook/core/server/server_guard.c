@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// core: a gate's word as conditions, and as GPUs that take nothing new.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* core: a gate's word as conditions, and as GPUs that take nothing new. */
 #include "webhook/core/server/server_guard.h"
 
 #include <stdio.h>

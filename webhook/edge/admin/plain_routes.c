@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: health, the page and what it draws, the release of claims; metrics by those who write them.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: health, the page and what it draws, the release of claims; metrics by those who write them.
+ */
 #include "webhook/edge/admin/plain_routes.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: who may read usage, and usage as metrics.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: who may read usage, and usage as metrics. */
 #include "webhook/edge/admin/usage_page.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: writing the JSON of /v1/pool, whole or a page of it.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: writing the JSON of /v1/pool, whole or a page of it. */
 #include "webhook/edge/pool/pool_report.h"
 
 #include <stdlib.h>

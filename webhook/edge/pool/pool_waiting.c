@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// edge: writing who waits.
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edge: writing who waits. */
 #include "webhook/edge/pool/pool_waiting.h"
 
 #include "base/clock.h"
