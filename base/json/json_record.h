@@ -107,8 +107,12 @@ struct json_record {
 #define JSON_RECORD(name, tag, fields, rest_at)                                                    \
 	_Static_assert(sizeof(fields) / sizeof((fields)[0]) <= JSON_RECORD_FIELDS_MAX,             \
 		"a bit for each member");                                                          \
-	static const struct json_record name = {                                                   \
-		fields, sizeof(fields) / sizeof((fields)[0]), sizeof(struct tag), rest_at}
+	static const struct json_record name = JSON_RECORD_OF(tag, fields, rest_at)
+/* The same for a record that other files use, too. */
+#define JSON_RECORD_OF(tag, fields, rest_at)                                                       \
+	{                                                                                          \
+		fields, sizeof(fields) / sizeof((fields)[0]), sizeof(struct tag), rest_at          \
+	}
 
 /* The offset of a member that is of this very type. */
 #define REC_AT(tag, member, type)                                                                  \

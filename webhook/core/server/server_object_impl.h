@@ -3,7 +3,15 @@
 #ifndef WEBHOOK_CORE_SERVER_SERVER_OBJECT_IMPL_H
 #define WEBHOOK_CORE_SERVER_SERVER_OBJECT_IMPL_H
 
+#include "base/json/json_record.h"
 #include "webhook/core/server/server_object.h"
+
+/* ---- server_object_status.c ---- */
+
+/* How a status is spelled. It is written as a member of its server_object. */
+extern const struct json_record server_status_record;
+
+/* ---- server_status.c ---- */
 
 /* Does the server take no new claims whatever its GPUs are: draining, being deleted, without the
  * finalizer? */
