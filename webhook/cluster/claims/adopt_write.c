@@ -13,20 +13,10 @@ struct adopt_edit {
 	uint64_t base; /* the version that the last write follows, which may land yet; 0: none */
 };
 
-static bool same_list(const struct claim_record *x, const struct claim_record *y)
-{
-	if (x->n_servers != y->n_servers)
-		return false;
-	for (size_t i = 0; i < x->n_servers; i++)
-		if (strcmp(x->servers[i], y->servers[i]) != 0)
-			return false;
-	return true;
-}
-
 static bool same_record(const struct claim_record *x, const struct claim_record *y)
 {
 	if (x->take != y->take || x->claim.state != y->claim.state ||
-		x->claim.plan_hash != y->claim.plan_hash || !same_list(x, y) ||
+		x->claim.plan_hash != y->claim.plan_hash || !claim_record_same_servers(x, y) ||
 		x->claim.n_parts != y->claim.n_parts)
 		return false;
 	for (size_t i = 0; i < x->claim.n_parts; i++)
@@ -310,7 +300,7 @@ static bool is_whole(const struct lists *l, const struct claim_record *r)
 	for (size_t i = 0; i < r->n_servers; i++)
 		for (size_t k = 0; k < l->n; k++)
 			found += strcmp(l->on[k], r->servers[i]) == 0 && !l->records[k].open &&
-				 same_list(r, &l->records[k]);
+				 claim_record_same_servers(r, &l->records[k]);
 	return r->n_servers > 0 && found == r->n_servers;
 }
 

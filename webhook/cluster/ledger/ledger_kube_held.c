@@ -10,16 +10,6 @@
 
 /* ---- looking ---- */
 
-static bool same_list(const struct claim_record *x, const struct claim_record *y)
-{
-	if (x->n_servers != y->n_servers)
-		return false;
-	for (size_t i = 0; i < x->n_servers; i++)
-		if (strcmp(x->servers[i], y->servers[i]) != 0)
-			return false;
-	return true;
-}
-
 static bool lists(const struct claim_record *r, const char *server)
 {
 	for (size_t i = 0; i < r->n_servers; i++)
@@ -36,7 +26,8 @@ static bool is_whole(const struct held_part *parts, size_t n, const struct held_
 
 	for (size_t i = 0; i < n; i++)
 		found += !parts[i].left && !parts[i].record->open &&
-			 same_list(parts[i].record, p->record) && lists(p->record, parts[i].server);
+			 claim_record_same_servers(parts[i].record, p->record) &&
+			 lists(p->record, parts[i].server);
 	return p->record->n_servers > 0 && found == p->record->n_servers;
 }
 
@@ -73,7 +64,8 @@ bool take_find(struct take *t, struct found *ret)
 		if (is_whole(ret->parts, n, &ret->parts[i]))
 			whole = ret->parts[i].record;
 	for (size_t i = 0; whole && i < n; i++)
-		ret->parts[i].whole = !ret->parts[i].left && same_list(whole, ret->parts[i].record);
+		ret->parts[i].whole = !ret->parts[i].left &&
+				      claim_record_same_servers(whole, ret->parts[i].record);
 	ret->whole = whole != NULL;
 	return !t->arena->failed;
 }
@@ -232,7 +224,8 @@ static enum edit_result retake(
 
 	(void)again;
 	(void)a;
-	if (i < 0 || o->status.claims[i].open || !same_list(&o->status.claims[i], r->like)) {
+	if (i < 0 || o->status.claims[i].open ||
+		!claim_record_same_servers(&o->status.claims[i], r->like)) {
 		err_set(err, ERR_CONFLICT, "the claim of %s ended meanwhile", r->t->uid);
 		return EDIT_GIVE_UP;
 	}

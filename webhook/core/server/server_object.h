@@ -246,6 +246,9 @@ ptrdiff_t server_status_gpu(const struct server_status *s, struct slice id);
 ptrdiff_t server_status_claim(const struct server_status *s, struct slice uid);
 const struct condition *server_status_condition(const struct server_status *s, const char *type);
 
+/* Do both list the same servers, in the same order? */
+bool claim_record_same_servers(const struct claim_record *x, const struct claim_record *y);
+
 /* Changes, in place; arrays grow in the arena; what is added is not copied (it must live as long as
  * the status). add: at the end, whatever the sums are. remove: the claim at this index.
  * set_condition: replaces the one of that type, whose unknown members stay, or adds it; `now` (RFC

@@ -145,6 +145,16 @@ static const struct json_field claim_fields[] = {
 };
 JSON_RECORD(claim_record_record, claim_record, claim_fields, offsetof(struct claim_record, rest));
 
+bool claim_record_same_servers(const struct claim_record *x, const struct claim_record *y)
+{
+	if (x->n_servers != y->n_servers)
+		return false;
+	for (size_t i = 0; i < x->n_servers; i++)
+		if (strcmp(x->servers[i], y->servers[i]) != 0)
+			return false;
+	return true;
+}
+
 /* ---- conditions and the summary ---- */
 
 static const struct json_field condition_fields[] = {
