@@ -119,8 +119,7 @@ void queue_heap_sink(struct queue_unit **heap, size_t n, size_t at, queue_before
 void queue_heap_make(struct queue_unit **heap, size_t n, queue_before *before);
 
 /* By key, the least first; those that have the same stay as they stand. A pass for each byte in
- * which keys differ: where nearly all differ in a few bytes that is a quarter of what qsort()
- * takes. spare: as much room again. */
+ * which keys differ, which are few mostly. spare: as much room again. */
 void queue_sort_keyed(struct queue_keyed *list, struct queue_keyed *spare, size_t n);
 
 /* ---- queue_view.c ---- */
