@@ -7,7 +7,7 @@ e2e:
 	@test/e2e/build --check
 	@[ "$$(id -u)" = 0 ] || { echo 'make e2e: must run as root: it starts containers and makes network links' >&2; exit 1; }
 	@tools/setup build test e2e image
-	$(SUB) programs fakes $(FAULT_LIBS)
+	$(SUB) programs fakes $(FAKE_CUDA) $(FAULT_LIBS)
 	@test/e2e/build
 	@LOAD='$(IMAGE_LOAD)' tools/image $(PROGRAM) '$(VERSION)' '$(IMAGE)' '$(IMAGE_OUT)'
 	@TITLE='$(DEVICE_TITLE)' CONTAINERFILE=Containerfile.device-plugin tools/image '$(DEVICE_PLUGIN)' '$(VERSION)' '$(DEVICE_IMAGE)' \

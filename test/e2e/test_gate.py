@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pod on a real kubelet reaches its own server process through the gate, by the sidecar that poolgate injects, in a namespace that enforces
 `restricted` and where its place comes late; and what is really used of the GPU becomes conditions and Events. The replica, the gate and the probe are
-processes of this host; the probe, the remote-GPU server and NVML are played, and the gate's time goes on quicker where a test says so."""
+processes of this host; the probe, the remote-GPU server, its limiter, the driver and NVML are played, and the gate's time goes on quicker where a test says so."""
 import contextlib
 import datetime
 import http.server
@@ -29,7 +29,9 @@ from test_waiting import composed
 BUILD = os.path.join(ROOT, "build/release")
 GPUGATE = os.path.join(BUILD, "gpugate")
 NVML = os.path.join(BUILD, "test/probe/libnvidia-ml-fake.so")
+CUDA = os.path.join(BUILD, "test/gate/libcuda.so.1")
 CLOCK = os.path.join(BUILD, "test/faults/clock.so")
+LIMITER = {"CUDA_DEVICE_MEMORY_LIMIT": "{memory_mb}m", "CUDA_DEVICE_MEMORY_SHARED_CACHE": "{claim_dir}/region"}
 IMAGE = "localhost/gpugate:e2e"
 GPU = "GPU-11111111-2222-3333-4444-555555555555"
 MEMORY = 16 * 10 ** 9
@@ -89,7 +91,11 @@ class Gate:
     def __init__(self, cluster, folder, address, files):
         self.state, self.folder, self.address = os.path.join("/run", f"gpugate-test-{uuid.uuid4().hex[:8]}"), folder, address
         os.mkdir(self.state, 0o711)
-        shutil.copy(os.path.join(ROOT, "test/gate/stand_in.py"), self.state)
+        for path in (os.path.join(ROOT, "test/gate/stand_in.py"), CUDA):
+            shutil.copy(path, self.state)
+        self.present = os.path.join(self.state, "present")
+        os.mkdir(self.present)
+        os.chmod(self.present, 0o1777)
         self.nvml, self.time, self.passed = os.path.join(folder, "nvml.txt"), os.path.join(folder, "time"), 0
         with open(os.path.join(folder, "tell-token"), "w", encoding="ascii") as f:
             f.write("token-of-this-gate")
@@ -109,7 +115,8 @@ class Gate:
         with open(os.path.join(self.folder, "profile.yaml"), "w", encoding="ascii") as f:
             json.dump({"apiVersion": "poolgate.io/v1alpha1", "kind": "ServerProfile", "metadata": {"name": "stand-in"}, "spec": {
                 "argv": ["/usr/bin/python3", "-B", os.path.join(self.state, "stand_in.py"), "{address}", "{port}", "up"], "port": 14833,
-                "user": "65534", "env": {"SHARE": "{percent}"}, "usage": {"overShare": over_share}}}, f)
+                "user": "65534", "env": {"SHARE": "{percent}", **LIMITER, "LD_LIBRARY_PATH": self.state, "FAKE_GPU": self.present},
+                "usage": {"overShare": over_share}}}, f)
         self.process.start()
 
     def restart(self, over_share="tell"):
@@ -117,9 +124,9 @@ class Gate:
         self.start(over_share)
 
     def computes(self, *processes):
-        """What NVML says of the GPU: (pid, bytes) of each."""
+        """What NVML says of the GPU: (pid, bytes) of each; and who is there by himself, as the gate's self-test."""
         with open(self.nvml + ".new", "w", encoding="ascii") as f:
-            f.write(f"gpus=1\n0.uuid={GPU}\n0.list={','.join(f'{pid}:{has}' for pid, has in processes)}\n")
+            f.write(f"gpus=1\n0.uuid={GPU}\n0.list={','.join(f'{pid}:{has}' for pid, has in processes)}\n0.folder={self.present}\n")
         os.rename(self.nvml + ".new", self.nvml)
 
     def looked(self):
@@ -184,6 +191,8 @@ def client(name, percent, command=ASK):
 
 
 def test_a_pod_reaches_its_own_process(c):
+    """Of a server whose gate has tried that shares are held."""
+    assert "holds him to his share" in wait_condition(c, "Guarded", "True")
     with c.namespace(restricted=True) as ns:
         made = c.client.create(client("p", 25), namespace=ns)
         assert "poolgate.io/gate-servers" not in made["metadata"]["annotations"], "who chooses GPUs writes it"
@@ -217,7 +226,7 @@ def wait_condition(c, kind, status):
 def wait_event(c, ns, name, reason):
     """As an operator sees it; its note."""
     return wait_for(lambda: c.kubectl("-n", ns, "get", "events", f"--field-selector=involvedObject.name={name},reason={reason}",
-                                      "-o", "jsonpath={.items[*].message}").stdout, 30, f"an Event {reason}")
+                                      "-o", "jsonpath={.items[0].message}", check=False).stdout, 30, f"an Event {reason}")
 
 
 def closed(c):
