@@ -304,6 +304,13 @@ const char *children_of(const struct children *all, pid_t pid)
 	return NULL;
 }
 
+bool children_runs(const struct children *all, const char *uid)
+{
+	const struct child *s = find(all, uid);
+
+	return s && (s->state == CHILD_UP || s->state == CHILD_STARTING);
+}
+
 void children_overdone(struct children *all, const char *uid)
 {
 	struct child *s = find(all, uid);

@@ -52,6 +52,8 @@ void children_end(struct children *all);
 
 /* The uid of the claim whose server this process came of; NULL: of none. */
 const char *children_of(const struct children *all, pid_t pid);
+/* Is there a server of this claim, which is not being ended? */
+bool children_runs(const struct children *all, const char *uid);
 /* The claim's server takes more than its share: it is ended, and may start again after a while. */
 void children_overdone(struct children *all, const char *uid);
 

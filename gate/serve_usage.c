@@ -78,6 +78,8 @@ static void end_claim(struct gate *g, const char *uid, const struct usage_look *
 		children_overdone(g->children, uid);
 		return;
 	}
+	if (!children_runs(g->children, uid))
+		return;
 	for (size_t i = 0; i < look->n_gpus; i++)
 		for (size_t k = 0; k < look->gpus[i].n_processes && n < MPS_CLIENTS_MAX; k++) {
 			pid_t pid = look->gpus[i].processes[k].pid;

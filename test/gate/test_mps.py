@@ -61,7 +61,7 @@ def claim(world):
 def test_its_client_is_ended_first(greedy):
     world, _, mps, (pid, innocent) = greedy("well")
     until(lambda: not alive(pid), "end of the server")
-    assert mps.heard() == [f"terminate_client 4711 {pid} True"]
+    assert mps.heard() == [f"terminate_client 4711 {pid} True"], "once, while it lived"
     assert alive(innocent) and "MPS does not answer" not in world.gate.log()
 
 
