@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #define PAD 16
+/* Not at once: whoever waits for too short a time hears nothing. */
+#define MOMENT_MS 3
 
 /* ---- sockets ---- */
 
@@ -152,8 +154,7 @@ static bool send_reply(struct connection *c, const struct api_request *req, stru
 	char head[4096];
 	bool ok;
 
-	if (reply->delay_ms)
-		api_nap(reply->delay_ms);
+	api_nap(reply->delay_ms ? reply->delay_ms : MOMENT_MS);
 	if (reply->cut && !reply->stream)
 		return false;
 	(void)snprintf(head, sizeof(head),

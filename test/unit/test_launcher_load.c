@@ -247,6 +247,36 @@ TEST(test_defaults)
 	expect(p.clients[0].values[0].value, "b");
 }
 
+/* Whatever YAML calls yes and no, where the client is told the one and not the other. */
+TEST(test_can)
+{
+	static const struct {
+		const char *can;
+		enum can fraction, memory;
+	} rows[] = {
+		{"", CAN_YES, CAN_NO},
+		{"  can: {}\n", CAN_YES, CAN_NO},
+		{"  can: {fraction: true, memory: false}\n", CAN_YES, CAN_NO},
+		{"  can: {fraction: false}\n", CAN_NO, CAN_NO},
+		{"  can: {fraction: no, memory: no}\n", CAN_NO, CAN_NO},
+		{"  can: {fraction: \"no\", memory: \"no\"}\n", CAN_NO, CAN_NO},
+		{"  can: {fraction: bookkeeping, memory: bookkeeping}\n", CAN_BOOKKEEPING,
+			CAN_BOOKKEEPING},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct profile p;
+		char text[512];
+
+		(void)snprintf(text, sizeof(text),
+			HEAD "  kind: preload\n  env: [{name: F, value: \"{fraction}\", if: fraction}]\n%s",
+			rows[i].can);
+		must_load(text, &p);
+		if (p.can_fraction != rows[i].fraction || p.can_memory != rows[i].memory)
+			fail_msg("row %zu: %d, %d", i, (int)p.can_fraction, (int)p.can_memory);
+	}
+}
+
 /* The same document gives the same hash; every change that decides something gives another one. */
 TEST(test_hash)
 {
@@ -563,6 +593,7 @@ static const struct {
 	{WRAP "  can: {fraction: maybe}\n", 7, "found \"maybe\", expected"},
 	{WRAP "  can: {fraction: yes}\n", 7,
 		"no place of argv or env tells the client the fraction"},
+	{WRAP "  can: {memory: true}\n", 7, "no place of argv or env tells the client the memory"},
 	{WRAP "  can: {memory: \"yes\"}\n", 7,
 		"no place of argv or env tells the client the memory"},
 	{WRAP "  can: {maxAmount: 0}\n", 7, "0"},
@@ -671,6 +702,6 @@ TEST(test_examples)
 	}
 }
 
-TESTS_BETWEEN(setup, teardown, test_full, test_defaults, test_hash, test_hash_of_a_clients_value,
-	test_longest_names, test_characters_of_names, test_wrong, test_too_many, test_out_of_memory,
-	test_examples)
+TESTS_BETWEEN(setup, teardown, test_full, test_defaults, test_can, test_hash,
+	test_hash_of_a_clients_value, test_longest_names, test_characters_of_names, test_wrong,
+	test_too_many, test_out_of_memory, test_examples)

@@ -28,8 +28,6 @@ static int conflicts;    /* so many writes fail */
 static int handle(void *ctx, const struct api_request *req, struct api_reply *reply)
 {
 	(void)ctx;
-	/* Not at once: whoever waits for too short a time hears nothing. */
-	reply->delay_ms = 10;
 	if (strcmp(req->path, PATH) != 0 || !data)
 		api_status(reply, 404, "NotFound", "not found");
 	else if (strcmp(data, "forbidden") == 0)
