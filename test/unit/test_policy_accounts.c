@@ -276,6 +276,50 @@ TEST(test_who_waits_is_bounded_by_the_last_count)
 	assert_non_null(strstr(fix.e.msg, "(spec.allow.waiting), and 3 do"));
 }
 
+static int could_ever(const struct policy *policy, int64_t deadline_ms)
+{
+	struct demand d;
+	struct claim_ask ask = {.uid = SLICE("u"),
+		.namespace = SLICE("lab"),
+		.name = SLICE("u"),
+		.demand = &d,
+		.policy = policy,
+		.deadline_ms = deadline_ms};
+	struct arena a;
+	int rc;
+
+	arena_init(&a, 1u << 20);
+	demand_init(&d, &a, "app c 1 50%", NULL, NULL, false);
+	err_clear(&fix.e);
+	rc = fix.r.ledger->ops->could_ever(fix.r.ledger, &ask, &a, &fix.e);
+	arena_release(&a);
+	return rc;
+}
+
+/* Nobody is told that he may not wait because the API server does not say how many do. */
+TEST(test_who_waits_when_nobody_says_how_many_do)
+{
+	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
+	struct policy bounded = small;
+	int64_t end = clock_ms() + 20000;
+
+	bounded.waiting = 3;
+	kube_store_policy(fix.store, "small", "{'allow':{'waiting':3}}");
+	kube_store_fault(fix.store, STORE_FORBID, "GET", SMALL, 0, 2);
+	assert_int_equal(accounts_may_wait(x, &bounded, true, end, &fix.e), ERR_IO);
+	assert_int_equal(could_ever(&bounded, end), ERR_REFUSED);
+	assert_string_equal(fix.e.reason, "ApiServerAway");
+	kube_store_fault(fix.store, STORE_SLOW, "GET", SMALL, 2000, 1);
+	assert_int_equal(could_ever(&bounded, clock_ms() + 300), ERR_REFUSED);
+	assert_string_equal(fix.e.reason, "ApiServerAway");
+	assert_int_equal(could_ever(&bounded, end), 0);
+	/* nor is one of a policy that is gone told that something is broken */
+	api_nap(1100);
+	kube_store_policy(fix.store, "small", NULL);
+	assert_int_equal(could_ever(&bounded, end), ERR_REFUSED);
+	assert_string_equal(fix.e.reason, "NoPolicy");
+}
+
 /* While a round of the queue counts, what the one before it has counted stays. */
 TEST(test_half_a_count_of_those_who_wait)
 {
@@ -889,16 +933,17 @@ TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_i
 	test_lost_answers, test_no_account_no_claim, test_taken_back,
 	test_a_broken_account_is_counted_anew, test_a_keeper_writes_what_was_closed,
 	test_what_may_land_yet_keeps_its_name, test_a_policy_that_turned_wrong,
-	test_who_waits_is_bounded_by_the_last_count, test_half_a_count_of_those_who_wait,
-	test_who_was_let_in_is_not_forgotten, test_nobody_overstays_his_deadline,
-	test_what_found_no_room_after_all_is_written_out, test_nothing_ahead_outlives_its_caps,
-	test_nothing_ahead_outlives_a_restore, test_nothing_ahead_outlives_its_policy,
-	test_nothing_ahead_of_a_policy_that_is_gone, test_who_is_unsure_keeps_his_part_alone,
-	test_nobody_waits_longer_for_who_is_at_work, test_an_object_that_says_too_little,
-	test_who_writes_in_turn_reads_first, test_how_old_the_number_of_those_who_wait_may_be,
-	test_how_much_is_counted_ahead, test_less_is_counted_ahead_near_the_caps,
-	test_nothing_ahead_where_the_caps_are_near, test_nothing_ahead_without_a_janitor,
-	test_nothing_ahead_for_who_comes_alone, test_nothing_ahead_beside_who_found_it_full,
-	test_who_comes_in_company_is_counted_ahead, test_who_is_gone_stays_counted_ahead,
-	test_nobody_is_refused_for_what_is_ahead, test_who_asks_again_waits_for_nothing_ahead,
-	test_a_server_that_was_never_readable, test_three_replicas_at_once)
+	test_who_waits_is_bounded_by_the_last_count, test_who_waits_when_nobody_says_how_many_do,
+	test_half_a_count_of_those_who_wait, test_who_was_let_in_is_not_forgotten,
+	test_nobody_overstays_his_deadline, test_what_found_no_room_after_all_is_written_out,
+	test_nothing_ahead_outlives_its_caps, test_nothing_ahead_outlives_a_restore,
+	test_nothing_ahead_outlives_its_policy, test_nothing_ahead_of_a_policy_that_is_gone,
+	test_who_is_unsure_keeps_his_part_alone, test_nobody_waits_longer_for_who_is_at_work,
+	test_an_object_that_says_too_little, test_who_writes_in_turn_reads_first,
+	test_how_old_the_number_of_those_who_wait_may_be, test_how_much_is_counted_ahead,
+	test_less_is_counted_ahead_near_the_caps, test_nothing_ahead_where_the_caps_are_near,
+	test_nothing_ahead_without_a_janitor, test_nothing_ahead_for_who_comes_alone,
+	test_nothing_ahead_beside_who_found_it_full, test_who_comes_in_company_is_counted_ahead,
+	test_who_is_gone_stays_counted_ahead, test_nobody_is_refused_for_what_is_ahead,
+	test_who_asks_again_waits_for_nothing_ahead, test_a_server_that_was_never_readable,
+	test_three_replicas_at_once)

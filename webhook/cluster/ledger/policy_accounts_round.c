@@ -376,8 +376,11 @@ int account_fetch(struct accounts *x, struct account_entry *e, int64_t deadline_
 
 	arena_init(&r.arena, SCRATCH_MAX);
 	rc = account_get(&r);
-	if (rc != 0)
+	if (rc != 0) {
+		(void)gave_up(&r, rc);
+		rc = (int)r.err.code;
 		*err = r.err;
+	}
 	arena_release(&r.arena);
 	return rc;
 }
