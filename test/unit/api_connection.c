@@ -154,7 +154,8 @@ static bool send_reply(struct connection *c, const struct api_request *req, stru
 	char head[4096];
 	bool ok;
 
-	api_nap(reply->delay_ms ? reply->delay_ms : MOMENT_MS);
+	if (reply->delay_ms >= 0)
+		api_nap(reply->delay_ms ? reply->delay_ms : MOMENT_MS);
 	if (reply->cut && !reply->stream)
 		return false;
 	(void)snprintf(head, sizeof(head),

@@ -25,7 +25,7 @@ struct api_reply {
 	int status;         /* 0: 200 */
 	char *body;         /* malloc'ed, freed by the fixture; NULL: empty */
 	const char *header; /* more lines, each with "\r\n"; NULL: none */
-	int delay_ms;       /* before anything is sent; 0: a moment */
+	int delay_ms;       /* before anything is sent; 0: a moment; -1: none */
 	bool stream;        /* chunked: the body is the first chunk, the rest comes by api_push() */
 	bool cut;  /* nothing is answered, the connection closes; with stream: after the first chunk
 		    */

@@ -78,8 +78,7 @@ int store_on_request(void *ctx, const struct api_request *req, struct api_reply 
 		do_later(s, req, f->ms);
 	else if (!f || f->what != STORE_CUT_BEFORE)
 		rc = store_carry_out(s, req, reply);
-	if (f && f->what == STORE_SLOW)
-		reply->delay_ms = f->ms;
+	reply->delay_ms = f && f->what == STORE_SLOW ? f->ms : -1;
 	if (f && (f->what == STORE_CUT_BEFORE || f->what == STORE_CUT_AFTER ||
 			 f->what == STORE_CUT_LATE))
 		reply->cut = true;
