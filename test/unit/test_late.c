@@ -242,7 +242,8 @@ TEST(test_place_of_a_claim)
 	struct plan plan = {.containers = containers,
 		.n_containers = 2,
 		.late = {.values = (1u << LATE_VALUES) - 1}};
-	const uint64_t held[] = {0, 0, 500, 0, 1000}, none[5] = {0};
+	const uint64_t held[] = {0, 0, 500, 0, 1000}, none[5] = {0},
+		       unlike[] = {1000, 800, 500, 0, 0};
 	struct gpu_place place;
 	struct buf out;
 	const struct json_node *pod;
@@ -257,6 +258,15 @@ TEST(test_place_of_a_claim)
 	assert_true(slice_is(place.containers[1].value[LATE_GPUS], "h1"));
 	assert_int_equal(
 		gpu_place_of(&plan, &inv, none, &fix.scratch, &place, &fix.err), ERR_INVALID);
+
+	/* of several GPUs in their order, whichever is the fullest */
+	one[1].missing = false;
+	containers[0].amount = 3;
+	containers[1].amount = 0;
+	assert_int_equal(gpu_place_of(&plan, &inv, unlike, &fix.scratch, &place, &fix.err), 0);
+	assert_true(slice_is(place.containers[0].value[LATE_GPUS], "g0,g1,g2"));
+	containers[0].amount = containers[1].amount = 1;
+	one[1].missing = true;
 
 	plan.late.whole_servers = true;
 	plan.late.values = 1u << LATE_SERVERS;

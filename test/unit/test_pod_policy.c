@@ -214,6 +214,42 @@ TEST(test_taken_back)
 	}
 }
 
+/* What somebody else has written into what was made for ours stays, and what holds it. */
+TEST(test_taken_back_beside_others)
+{
+	static const struct {
+		const char *ops, *left, *gone;
+	} rows[] = {
+		{"[{'op':'add','path':'/metadata/annotations/x','value':'y'}]",
+			"\"annotations\":{\"x\":\"y\"}", "\"labels\""},
+		{"[{'op':'add','path':'/metadata/labels/x','value':'y'}]",
+			"\"labels\":{\"x\":\"y\"}", "\"annotations\""},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char *pod = fixture_inject(&fix, POD(META(), ONE));
+		char *both = fixture_change(pod, rows[i].ops), *undone;
+		const struct json_node *root = fixture_raw(&fix, both);
+		cJSON *tree;
+		char *text;
+
+		buf_clear(&fix.patch);
+		assert_int_equal(mutate_undo(&fix.json, root, &fix.scratch, &fix.patch,
+					 &fix.mutation, &fix.err),
+			0);
+		undone = fixture_apply(both, fix.patch.data);
+		tree = cJSON_Parse(undone);
+		text = cJSON_PrintUnformatted(tree);
+		if (!strstr(text, rows[i].left) || strstr(text, rows[i].gone))
+			fail_msg("row %zu: %s", i, text);
+		cJSON_Delete(tree);
+		free(text);
+		free(undone);
+		free(both);
+		free(pod);
+	}
+}
+
 /* A second round of hooks, and the user's manifest applied again, go by the plan alone: the policy
  * may have changed, or the label may be off. */
 TEST(test_by_the_plan_alone)
@@ -406,6 +442,6 @@ TEST(test_workload_hears_of_the_share)
 
 TESTS_BETWEEN(set_up, tear_down, test_injected_without_annotation, test_own_word,
 	test_of_no_concern, test_no_policy, test_defaults, test_when_full, test_taken_back,
-	test_by_the_plan_alone, test_a_share_that_was_said_stays, test_unconverted,
-	test_one_group_one_answer, test_a_share_is_what_it_says, test_share_of_pods,
-	test_workload_hears_of_the_share)
+	test_taken_back_beside_others, test_by_the_plan_alone, test_a_share_that_was_said_stays,
+	test_unconverted, test_one_group_one_answer, test_a_share_is_what_it_says,
+	test_share_of_pods, test_workload_hears_of_the_share)
