@@ -26,6 +26,23 @@ TEST(test_r1_half_claim_is_no_claim)
 	ledger_fixture_release(&f);
 }
 
+/* A review that has little time waits half of that, and has the rest for its claim: on a machine
+ * that stands still, at the second try or the third. */
+TEST(test_r1_half_claim_and_little_time)
+{
+	struct ledger_fixture f;
+	int rc = ERR_REFUSED;
+
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, CLAIM("u1", "u1", "pending", "'a','b'", WHOLE));
+	kube_store_server(f.store, "b", 1, 16000, "");
+	ledger_fixture_begin(&f);
+	for (int i = 0; i < 5 && rc != 0; i++)
+		rc = ledger_take(&f, "u1", "app c 2 100%", 1900);
+	assert_int_equal(rc, 0);
+	ledger_fixture_release(&f);
+}
+
 /* The half that the new claim does not use goes at once, and not only when the leader looks. */
 TEST(test_r1_half_claim_elsewhere_goes)
 {
@@ -469,11 +486,11 @@ TEST(test_r1_twins_on_two_servers)
 	twins("app c 2 5%", 2);
 }
 
-TESTS(test_r1_half_claim_is_no_claim, test_r1_half_claim_elsewhere_goes,
-	test_r1_half_claim_is_waited_for, test_r19_open_claim_is_waited_for,
-	test_r19_open_claim_is_replaced, test_r19_two_servers_take_one_more_write,
-	test_r1_half_claim_made_anew_is_waited_for, test_r1_half_by_a_stale_picture,
-	test_r4_half_claim_and_a_reservation_refuse_nobody,
+TESTS(test_r1_half_claim_is_no_claim, test_r1_half_claim_and_little_time,
+	test_r1_half_claim_elsewhere_goes, test_r1_half_claim_is_waited_for,
+	test_r19_open_claim_is_waited_for, test_r19_open_claim_is_replaced,
+	test_r19_two_servers_take_one_more_write, test_r1_half_claim_made_anew_is_waited_for,
+	test_r1_half_by_a_stale_picture, test_r4_half_claim_and_a_reservation_refuse_nobody,
 	test_r1_parts_of_two_reviews_are_no_claim, test_r1_two_replicas_one_server,
 	test_r1_two_replicas_the_first_stays, test_r1_two_replicas_the_second_stays, test_r1_twins,
 	test_r1_twins_on_two_servers)
