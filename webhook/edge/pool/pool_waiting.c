@@ -53,8 +53,8 @@ void pool_waiting_add(struct buf *out, const struct pool_waiting *pod)
 {
 	char since[CLOCK_TEXT_SIZE];
 
-	buf_str(out, out->data && out->data[out->len - 1] == '}' ? ",{\"namespace\":"
-								 : "{\"namespace\":");
+	buf_str(out, out->len && out->data[out->len - 1] == '}' ? ",{\"namespace\":"
+								: "{\"namespace\":");
 	buf_json_str(out, pod->namespace);
 	buf_str(out, ",\"name\":");
 	buf_json_str(out, pod->name);
