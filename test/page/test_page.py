@@ -8,6 +8,7 @@ import contextlib
 import http.client
 import json
 import os
+import subprocess
 import time
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 import browser
 from lib import api, reviews, waiting
 from lib.pods import ask, container, pod
-from lib.server import Server, SLOW, wait_until
+from lib.server import PROGRAM, Server, SLOW, wait_until
 
 PICTURES = os.environ.get("PICTURES")
 STARTED_S = 46
@@ -217,6 +218,11 @@ def test_who_waits_is_shown(b, tmp_path):
             assert word in rows[0], rows
         assert "ml/train-1" in rows[1] and "It has not been told yet." in rows[1]
         assert "the replica that leads knows their order" in b.eval("document.querySelector('#waiting h2').innerText")
+        # So it stands in a terminal, too.
+        table = subprocess.run([PROGRAM, "pool", "--server", url(s)], capture_output=True, text=True, timeout=30 * SLOW, check=True).stdout
+        lines = table[table.index("PLACE"):].splitlines()
+        assert [line.split()[:3] for line in lines[1:3]] == [["-", "ml/train-0", "night"], ["-", "ml/train-1", "2026-01-01T00:02:00Z"]], table
+        assert lines[1].endswith("it is number 1 of 2 that wait") and lines[-1].endswith("2 pods waiting"), table
         # As the leader tells it: the very document, with places.
         b.eval("""window.fetchReal = window.fetch; window.fetch = async (path, options) => { const got = await fetchReal(path, options);
             if (!path.startsWith('/v1/pool')) return got; const pool = await got.json(); pool.waiting.ordered = true;
