@@ -206,6 +206,11 @@ TEST(indexes)
 		{OF("linux", "amd64") "," OF("linux", "x86_64"), 1, 0},
 		{OF("linux", "amd64") "," OF("linux", "AMD64"), 1, 0},
 		{OF("linux", "amd64") "," OF("linux", "aarch64"), 1, 0},
+		{OF("linux", "amd64") "," OF("az", "a0z9"), 1, 1},
+		{OF("linux", "amd64") "," OF("linux", "z{"), 1, 0},
+		{OF("linux", "amd64") "," OF("linux", "a`"), 1, 0},
+		{OF("linux", "amd64") "," OF("linux", "0/"), 1, 0},
+		{OF("linux", "amd64") "," OF("linux", "9:"), 1, 0},
 		{OF("linux", "amd64") "," OF("l\\u0069nux", "amd64"), 1, 0},
 		{OF("linux", "amd64") ",{'Digest':'" D "','platform':{'os':'unknown'}}", ~0u, 0},
 		{OF("linux", "amd64") ",{'platform':{'os':'unknown','OS':'linux'}}", ~0u, 0}};

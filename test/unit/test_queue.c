@@ -542,6 +542,27 @@ TEST(what_could_ever_fit_on_a_few)
 
 /* ---- bounds and times ---- */
 
+/* Two pods of each of many, in any order: all are found again, and none twice. */
+TEST(many_namespaces)
+{
+	struct queue q;
+
+	queue_init(&q, ONE, "");
+	for (; q.n < 80; q.n++) {
+		struct queue_pod *p = &q.pods[q.n];
+
+		demand_init(&q.demands[q.n], &q.pool.arena, "app a 1 1%", NULL, NULL, false);
+		*p = (struct queue_pod){
+			.demand = &q.demands[q.n], .since_ms = NOW - 50000 + (int64_t)q.n};
+		p->namespace = slice_of(arena_fmt(&q.pool.arena, "n%zu", q.n * 7 % 40));
+		p->uid = p->name = slice_of(arena_fmt(&q.pool.arena, "p%02zu", q.n));
+	}
+	decide(&q, false);
+	assert_int_equal(q.round.n_start, 80);
+	assert_int_equal(q.round.depth, 0);
+	queue_release(&q);
+}
+
 TEST(so_many_of_a_namespace_are_looked_at)
 {
 	struct queue q;
@@ -740,6 +761,6 @@ TEST(times_from_nowhere_do_no_harm)
 }
 
 TESTS(who_is_served, what_its_owner_reads, what_the_pool_never_holds, what_could_ever_fit,
-	what_could_ever_fit_on_a_few, so_many_of_a_namespace_are_looked_at, which_gangs_run,
-	who_asks_more_joins_no_gang_first, many_for_whom_nothing_can_be_kept,
+	what_could_ever_fit_on_a_few, many_namespaces, so_many_of_a_namespace_are_looked_at,
+	which_gangs_run, who_asks_more_joins_no_gang_first, many_for_whom_nothing_can_be_kept,
 	when_the_next_reservation_begins, times_from_nowhere_do_no_harm)
