@@ -269,7 +269,8 @@ TEST(test_can)
 		char text[512];
 
 		(void)snprintf(text, sizeof(text),
-			HEAD "  kind: preload\n  env: [{name: F, value: \"{fraction}\", if: fraction}]\n%s",
+			HEAD "  kind: preload\n  env: [{name: F, value: \"{fraction}\", if: "
+			     "fraction}]\n%s",
 			rows[i].can);
 		must_load(text, &p);
 		if (p.can_fraction != rows[i].fraction || p.can_memory != rows[i].memory)
