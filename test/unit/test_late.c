@@ -243,7 +243,7 @@ TEST(test_place_of_a_claim)
 		.n_containers = 2,
 		.late = {.values = (1u << LATE_VALUES) - 1}};
 	const uint64_t held[] = {0, 0, 500, 0, 1000}, none[5] = {0},
-		       unlike[] = {1000, 800, 500, 0, 0};
+		       unlike[][5] = {{1000, 800, 500, 0, 0}, {500, 800, 1000, 0, 0}};
 	struct gpu_place place;
 	struct buf out;
 	const struct json_node *pod;
@@ -263,8 +263,11 @@ TEST(test_place_of_a_claim)
 	one[1].missing = false;
 	containers[0].amount = 3;
 	containers[1].amount = 0;
-	assert_int_equal(gpu_place_of(&plan, &inv, unlike, &fix.scratch, &place, &fix.err), 0);
-	assert_true(slice_is(place.containers[0].value[LATE_GPUS], "g0,g1,g2"));
+	for (size_t i = 0; i < COUNT(unlike); i++) {
+		assert_int_equal(
+			gpu_place_of(&plan, &inv, unlike[i], &fix.scratch, &place, &fix.err), 0);
+		assert_true(slice_is(place.containers[0].value[LATE_GPUS], "g0,g1,g2"));
+	}
 	containers[0].amount = containers[1].amount = 1;
 	one[1].missing = true;
 

@@ -725,8 +725,9 @@ TEST(test_no_record_no_copy)
 	assert_true(record_comes(w, "ml"));
 }
 
-/* What is taken away is decided on the pool as it is: one that cannot be read for a moment is asked
- * for again a second later, and not when all is looked at again, which is minutes later. */
+/* What is taken away is decided on the pool as it is: one that cannot be read for longer than
+ * anybody waits for it is asked for again a second later, and not when all is looked at again,
+ * which is minutes later. */
 TEST(test_a_pool_that_cannot_be_read)
 {
 	struct world *w = *state;
@@ -736,8 +737,12 @@ TEST(test_a_pool_that_cannot_be_read)
 	run(w);
 	assert_true(filled(w, "ml"));
 	assert_true(record_comes(w, "ml"));
-	api_expect(w->pool->api, "GET", SERVERS_PATH "?limit=*", 403, "{}");
+	/* four a second, for five seconds */
+	for (int i = 0; i < 24; i++)
+		api_expect(w->pool->api, "GET", SERVERS_PATH "?limit=*", 403, "{}");
 	claims(w, STATUS(""));
+	for (int i = 0; i < 6 && api_left(w->pool->api) > 0; i++)
+		(void)record_comes(w, "");
 	assert_true(record_comes(w, ""));
 	assert_int_equal(copies(w, "ml"), 0);
 	assert_int_equal(api_left(w->pool->api), 0);
