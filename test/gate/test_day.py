@@ -105,7 +105,16 @@ class Day:
         if trying:
             time.sleep(0.2)
             return
-        page = soon(lambda: looked(page := usage(world)) >= before + STEP and page, "look")
+        page = None
+        for _ in range(200):
+            if looked(page := usage(world)) >= before + STEP:
+                break
+            time.sleep(0.001)
+        else:
+            # Who looks had not yet begun to sleep when the minute passed: he sleeps for another one.
+            soon(self.probe_rests, "rest of the probe")
+            self.time.goes_on(STEP)
+            page = soon(lambda: looked(page := usage(world)) >= before + STEP and page, "look")
         assert page["known"] and page["strangers"] == [], page
         assert not any(c["overShare"] for c in page["claims"]), page
         self.seen += 1
