@@ -457,7 +457,7 @@ TEST(w9_a_pod_says_why)
 	assert_int_equal(pod_events(api, "WaitsForGPUs"), 1);
 	pod_gone(api, "x1");
 	assert_true(pod_is_let_go(api, "u1", SOON));
-	assert_true(pod_is_told(api, "u1", "'status':'True'", 0));
+	assert_true(pod_is_told(api, "u1", "'status':'True'", SOON));
 	assert_int_equal(api->told, 2);
 	assert_int_equal(pod_events(api, "WaitsForGPUs"), 1);
 }
