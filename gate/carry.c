@@ -11,6 +11,8 @@
 
 /* In one turn and direction. */
 #define BURSTS 5
+/* In one burst from TLS. */
+#define RECORDS 8
 
 void carry_begin(struct carry *c, struct client_socket *tls, int plain)
 {
@@ -122,13 +124,16 @@ static int keep_rest(struct carry *c, const char *bytes, size_t len, struct err 
 	return 0;
 }
 
-/* What TLS has in hand, a burst at most. What came before an error is there, too. */
+/* What TLS has in hand, a burst at most, and of small records so many that others have their turn,
+ * too: each costs as much as a large one. What came before an error is there, too. */
 static int gather(struct carry *c, char *scratch, size_t *ret_len, struct err *err)
 {
 	int rc = 0;
 
 	*ret_len = 0;
-	while (rc == 0 && c->tls_in && !c->tls_ended && *ret_len < CLIENT_SOCKET_BURST) {
+	for (int i = 0; rc == 0 && i < RECORDS && c->tls_in && !c->tls_ended &&
+			*ret_len < CLIENT_SOCKET_BURST;
+		i++) {
 		size_t n;
 
 		rc = client_socket_read(c->tls, scratch + *ret_len, CLIENT_SOCKET_BURST - *ret_len,
