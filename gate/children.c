@@ -63,8 +63,6 @@ void child_end(struct child *s)
 static void gone(struct child *s)
 {
 	s->state = CHILD_DOWN;
-	if (s->was == CHILD_TRYING)
-		s->over = true;
 	if (s->over && strcmp(s->uid, CHILDREN_TRY) == 0)
 		return;
 	if (s->was == CHILD_ENDING) {
@@ -91,6 +89,8 @@ static void on_over(void *ctx, uint32_t events)
 	if (s->pid == 0)
 		return;
 	s->was = s->state;
+	if (s->was == CHILD_TRYING)
+		s->over = true;
 	s->status = child_reap(s);
 	s->state = CHILD_ENDING;
 	s->until_ms = clock_ms();
