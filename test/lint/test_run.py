@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""test/run, over programs that only say what a unit test would say: what is counted, and what the last lines are."""
+"""test/run, over programs that only say what a unit test would say: what is counted, what the last lines are, and that no file is left out."""
+import glob
 import os
+import runpy
 import subprocess
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -50,3 +52,13 @@ def test_unsteady_a_second_time_fails(tmp_path):
 
 def test_no_second_try_beside_ci(tmp_path):
     assert run(tmp_path, ci="", err=UNSTEADY)[1:] == ("0 passed, 1 failed", 1)
+
+
+def test_no_file_of_a_suite_is_forgotten():
+    """Where files are named one by one each is in one pattern; those that run side by side compute too little to be more than seven."""
+    suites = runpy.run_path(os.path.join(ROOT, "test/run"))
+    elsewhere = {"test/probe/test_build.py"}  # by make probe-check
+    for name in suites["TOGETHER"]:
+        named = sorted(f for pattern in suites["SUITES"][name] for f in glob.glob(pattern, root_dir=ROOT))
+        assert named == sorted(set(glob.glob(f"test/{name}/test_*.py", root_dir=ROOT)) - elsewhere), name
+        assert len(suites["SUITES"][name]) <= 7, name
