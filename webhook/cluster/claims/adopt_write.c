@@ -46,15 +46,19 @@ static bool has_room(const struct adopt_edit *e, const struct server_object *o)
 
 /* The queue has seen to what is kept, as far as it was known: a review may have taken since what
  * lay beside it. So that is left to the head that stands before it, until the head has its claim,
- * and, where that is a gang's, the others have theirs. What is kept for anybody else is old. */
-static bool fits_beside_kept(
-	const struct adopt_edit *e, const struct server_object *o, struct arena *a, struct err *err)
+ * and, where that is a gang's, the others have theirs. What is kept for anybody else is old, unless
+ * nothing was kept when this was decided, or the write met another one (again): then it may be the
+ * word of the next leader. */
+static bool fits_beside_kept(const struct adopt_edit *e, const struct server_object *o, bool again,
+	struct arena *a, struct err *err)
 {
 	struct server_object seen = *o;
 	struct server_status *s = &seen.status;
 	struct slice head = e->a->behind;
 	ptrdiff_t at = server_status_claim(s, head);
-	size_t n = at < 0 || s->claims[at].gang ? s->n_kept : 0;
+	bool for_head = at < 0 || s->claims[at].gang;
+	bool for_others = again || !e->a->c->now.keeps;
+	size_t n = s->n_kept;
 
 	s->n_kept = 0;
 	s->kept = arena_copy(a, o->status.kept, n, sizeof(*s->kept));
@@ -63,7 +67,9 @@ static bool fits_beside_kept(
 		return false;
 	}
 	for (size_t i = 0; i < n; i++)
-		if (slice_is(head, s->kept[i].uid))
+		if (slice_is(head, s->kept[i].uid)
+				? for_head
+				: for_others && strcmp(s->kept[i].uid, e->a->who->uid) != 0)
 			s->kept[s->n_kept++] = s->kept[i];
 	return server_claim_fits(&seen, &e->record->claim, (struct slice){0}, err) == 0;
 }
@@ -96,7 +102,7 @@ static enum edit_result judge_record(
 	if (!e->record)
 		return EDIT_CHANGED;
 	/* Who has waited comes in as by a review; who runs already is counted. */
-	if (e->a->turn && !fits_beside_kept(e, o, a, err))
+	if (e->a->turn && !fits_beside_kept(e, o, again, a, err))
 		return EDIT_GIVE_UP;
 	if (!e->a->turn && !has_room(e, o))
 		return give_up(err, o->name);
