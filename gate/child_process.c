@@ -108,6 +108,15 @@ static int watch(struct child *s, struct err *err)
 	return loop_add(s->all->cfg.loop, s->pidfd, &s->watch, err);
 }
 
+/* All that is in it will be ended: a folder of another machine's, or an edited one, does not say
+ * whose. */
+static bool is_of_claim(const char *cgroup, const char *uid)
+{
+	const char *last = strrchr(cgroup, '/');
+
+	return last && strncmp(last, "/claim-", 7) == 0 && strcmp(last + 7, uid) == 0;
+}
+
 bool child_find(struct child *s, const char *uid)
 {
 	struct left left = {0};
@@ -120,7 +129,8 @@ bool child_find(struct child *s, const char *uid)
 	if (found) {
 		s->slot = left.slot;
 		s->share = strdup(left.share);
-		s->cgroup = left.cgroup ? strdup(left.cgroup) : NULL;
+		s->cgroup =
+			left.cgroup && is_of_claim(left.cgroup, uid) ? strdup(left.cgroup) : NULL;
 		s->over = left.profile != s->all->cfg.profile->hash;
 		found = s->share && family_began(left.pid) == left.began;
 	}

@@ -68,6 +68,14 @@ static void on_mps(void *ctx, const char *uid, bool answered)
 	children_overdone(g->children, uid);
 }
 
+static bool listed(const pid_t *pids, size_t n, pid_t pid)
+{
+	for (size_t i = 0; i < n; i++)
+		if (pids[i] == pid)
+			return true;
+	return false;
+}
+
 /* With MPS its clients first: one that is killed without its word can take others along. */
 static void end_claim(struct gate *g, const char *uid, const struct usage_look *look)
 {
@@ -85,10 +93,28 @@ static void end_claim(struct gate *g, const char *uid, const struct usage_look *
 			pid_t pid = look->gpus[i].processes[k].pid;
 			const char *of = claim_of(g, pid);
 
-			if (of && strcmp(of, uid) == 0)
+			/* one of several GPUs is there several times */
+			if (of && strcmp(of, uid) == 0 && !listed(pids, n, pid))
 				pids[n++] = pid;
 		}
 	mps_end(&g->mps, uid, pids, n);
+}
+
+/* MPS is asked about one at a time. Whoever was asked about last is the last now: one whom MPS does
+ * not end keeps no other. */
+static void end_those_over(struct gate *g, const struct usage_look *look)
+{
+	size_t n = g->usage.n_claims, first = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(g->usage.claims[i].uid, g->mps.uid) == 0)
+			first = i + 1;
+	for (size_t i = 0; i < n; i++) {
+		const struct usage_claim *c = &g->usage.claims[(first + i) % n];
+
+		if (c->over)
+			end_claim(g, c->uid, look);
+	}
 }
 
 static void on_looked(void *ctx, const struct usage_look *look)
@@ -122,9 +148,9 @@ static void on_looked(void *ctx, const struct usage_look *look)
 
 		if (c->over && !c->told)
 			tell_over(g, c);
-		if (c->over && g->profile.ends_over)
-			end_claim(g, c->uid, look);
 	}
+	if (g->profile.ends_over)
+		end_those_over(g, look);
 }
 
 int64_t gate_usage_turn(struct gate *g)

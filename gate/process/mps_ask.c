@@ -76,29 +76,57 @@ static size_t read_pids(const char *text, pid_t ret[static PIDS_MAX])
 	return n;
 }
 
-/* Those of the words that are clients of this server. False: it does not answer. */
-static bool end_clients(const char *control, pid_t server, int n, char **pids)
+/* False: it does not answer. */
+static bool list_clients(
+	const char *control, pid_t server, pid_t ret[static PIDS_MAX], size_t *ret_n)
 {
 	static char answer[ANSWER_BYTES];
-	static pid_t clients[PIDS_MAX];
 	char command[64];
-	size_t n_clients;
-	uint64_t pid;
 
 	(void)snprintf(command, sizeof(command), "get_client_list %d\n", (int)server);
 	if (!ask(control, command, answer))
 		return false;
-	n_clients = read_pids(answer, clients);
-	for (size_t i = 0; i < n_clients; i++)
-		for (int k = 0; k < n; k++) {
-			if (!text_u64(slice_of(pids[k]), INT32_MAX, &pid) ||
-				(pid_t)pid != clients[i])
-				continue;
-			(void)snprintf(command, sizeof(command), "terminate_client %d %d\n",
-				(int)server, (int)clients[i]);
-			if (!ask(control, command, answer) || refuses(answer))
-				return false;
-		}
+	*ret_n = read_pids(answer, ret);
+	return true;
+}
+
+static bool is_among(pid_t pid, const pid_t *all, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (all[i] == pid)
+			return true;
+	return false;
+}
+
+/* One that has ended by itself meanwhile may be refused, too: then it is a client no more. */
+static bool end_client(const char *control, pid_t server, pid_t client)
+{
+	static char answer[ANSWER_BYTES];
+	static pid_t left[PIDS_MAX];
+	char command[64];
+	size_t n;
+
+	(void)snprintf(
+		command, sizeof(command), "terminate_client %d %d\n", (int)server, (int)client);
+	if (ask(control, command, answer) && !refuses(answer))
+		return true;
+	return list_clients(control, server, left, &n) && !is_among(client, left, n);
+}
+
+/* Those of the words that are clients of this server. False: it does not answer. */
+static bool end_clients(const char *control, pid_t server, int n, char **pids)
+{
+	static pid_t clients[PIDS_MAX];
+	size_t n_clients;
+	uint64_t pid;
+
+	if (!list_clients(control, server, clients, &n_clients))
+		return false;
+	for (int k = 0; k < n; k++)
+		if (text_u64(slice_of(pids[k]), INT32_MAX, &pid) &&
+			is_among((pid_t)pid, clients, n_clients) &&
+			!end_client(control, server, (pid_t)pid))
+			return false;
 	return true;
 }
 
@@ -109,10 +137,13 @@ int mps_main(int argc, char **argv)
 	size_t n;
 
 	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
-	if (argc < 3) {
+	if (argc < 2) {
 		(void)fputs("gpugate: mps is for gpugate itself\n", stderr);
 		return 2;
 	}
+	/* they have ended meanwhile */
+	if (argc == 2)
+		return EXIT_SUCCESS;
 	if (!ask(argv[1], "get_server_list\n", answer))
 		return EXIT_FAILURE;
 	n = read_pids(answer, servers);
