@@ -106,6 +106,17 @@ def test_a_foreign_gate_and_a_gang(tmp_path, injected):
     assert "it is its turn" in explain(tmp_path, pods, servers, "ml/g0")[1]
 
 
+def test_who_is_being_deleted_has_his_seat(tmp_path, injected):
+    """For as long as his claim stands: who comes for him goes behind an older pod."""
+    gang = {"annotations": {**injected["metadata"]["annotations"], "poolgate.io/gang": "g", "poolgate.io/gang-size": "2"}}
+    pods = [pod(injected, "old", 1, GATE), pod(injected, "g0", 2, **gang), pod(injected, "g1", 2, **gang), pod(injected, "g2", 3, GATE, **gang)]
+    servers = [server("gpu-01", 2, [("g0", "gpu-0", 8000), ("g1", "gpu-1", 8000)])]
+    pods[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:10:00Z"
+    assert "it is number 2 of 2" in explain(tmp_path, pods, servers, "ml/g2")[1]
+    servers = [server("gpu-01", 2, [("x", "gpu-0", 8000), ("g1", "gpu-1", 8000)])]
+    assert "it is number 1 of 2" in explain(tmp_path, pods, servers, "ml/g2")[1]
+
+
 def test_a_job_that_has_grown(tmp_path, injected):
     """Who is missing among those who began together goes first, and nobody else of the Job."""
     job = {"kind": "Job", "apiVersion": "batch/v1", "name": "j", "uid": "o1", "controller": True}

@@ -220,6 +220,23 @@ TEST(w11_who_is_missing_joins_first)
 	assert_true(pod_is_let_go(api, "w1", SOON));
 }
 
+/* One that is being deleted lives on, and has its claim: nobody is missing before it is gone. */
+TEST(w11_who_is_being_deleted_is_not_missing)
+{
+	put("a", STATUS(CLAIM_ON("u1", "g0", "bound", "'a'", "gpu-0", WHOLE) "," CLAIM_ON(
+			 "u2", "g1", "bound", "'a'", "gpu-1", WHOLE)));
+	pod_put(api, "g0", "u1", PLAN_GANG("g", "2", "1", "100"));
+	pod_put(api, "g1", "u2", PLAN_GANG("g", "2", "1", "100"));
+	pod_delete(api, "u2", 3600);
+	pod_put_waiting(api, "old", "w1", PLAN_WAITS("1", "100"), 10);
+	pod_put_waiting(api, "g2", "u3", PLAN_GANG("g", "2", "1", "100"), 30);
+	claims_api_run(api);
+	assert_true(pod_is_told(api, "u3", "it is number 2 of 2 that wait", SOON));
+	pod_gone(api, "u2");
+	assert_true(pod_is_let_go(api, "u3", SOON));
+	assert_false(pod_is_let_go(api, "w1", 0));
+}
+
 /* Who forges the size belongs to no gang that runs, and holds nobody of it up but those who have
  * not begun. */
 TEST(w11_another_size)
@@ -248,6 +265,21 @@ TEST(w11_another_size)
 static void put_of_job(const char *name, const char *uid, const char *owner)
 {
 	pod_put_owned(api, name, uid, PLAN_JOB, 30, owner);
+}
+
+/* A claim of which only a half was found is made anew, and says what that said of its gang. */
+TEST(w11_an_adopted_claim_says_how_many_began)
+{
+	put("a", STATUS("{'uid':'u1','namespace':'n','name':'g0','state':'bound','plan':"
+			"'0000000000000000','since':'2026-11-21T09:30:00Z','take':'"
+			"00000000000000aa',"
+			"'servers':['a','b'],'gangSize':2,'gpus':[{'id':'gpu-0','bytes':" WHOLE
+			"}]}"));
+	put("b", STATUS(""));
+	pod_put(api, "g0", "u1", PLAN_JOB);
+	claims_api_run(api);
+	assert_true(status_has(api, "a", "'state':'adopted'", SOON));
+	assert_true(status_has(api, "a", "'gangSize':2", 0));
 }
 
 /* As many as the Job says that made them, and as it says later; nobody by the word of one that is
@@ -409,6 +441,7 @@ TEST(w9_a_gang_says_why)
 
 TESTS_BETWEEN(set_up, tear_down, r19_nobody_is_torn, r19_a_leader_dies, r19_taken_back,
 	r19_who_decided_has_ended, r19_who_decided_has_ended_and_nobody_was_let_go,
-	w11_who_is_missing_joins_first, w11_another_size, w11_as_many_as_the_job_says,
-	w11_a_job_that_grows, w11_a_job_of_its_own_namespace, w11_many_jobs,
-	w11_jobs_of_an_api_server_that_is_away, w9_a_gang_says_why)
+	w11_who_is_missing_joins_first, w11_who_is_being_deleted_is_not_missing, w11_another_size,
+	w11_an_adopted_claim_says_how_many_began, w11_as_many_as_the_job_says, w11_a_job_that_grows,
+	w11_a_job_of_its_own_namespace, w11_many_jobs, w11_jobs_of_an_api_server_that_is_away,
+	w9_a_gang_says_why)

@@ -57,9 +57,11 @@ static void read_word(struct queue *q, struct queue_pod *p, struct slice w)
 		p->foreign = true;
 	else if (slice_is(w, "claimed"))
 		p->claimed = true;
-	else if (slice_is(w, "lives") || slice_is(w, "ended"))
-		q->members[q->n_members++] =
-			(struct queue_member){p, slice_is(w, "ended"), p->gang_began};
+	else if (slice_is(key, "leaving"))
+		p->gang_leaving = (uint32_t)number(value);
+	else if (slice_is(w, "lives") || slice_is(w, "ended") || slice_is(w, "leaves"))
+		q->members[q->n_members++] = (struct queue_member){
+			p, slice_is(w, "ended"), slice_is(w, "leaves"), p->gang_began};
 	else if (slice_is(key, "of"))
 		p->owner = value;
 	else if (slice_is(w, "whole"))
@@ -84,8 +86,8 @@ static void read_word(struct queue *q, struct queue_pod *p, struct slice w)
 	}
 }
 
-/* "NAMESPACE/NAME whole 2x50% prio=1 age=SECONDS gang=NAME/SIZE go=N began=N foreign claimed
- * of=OWNER lives ended; ...": the uid is the name; SIZE of a Job is "j2". */
+/* "NAMESPACE/NAME whole 2x50% prio=1 age=SECONDS gang=NAME/SIZE go=N leaving=N began=N foreign
+ * claimed of=OWNER lives ended leaves; ...": the uid is the name; SIZE of a Job is "j2". */
 static void read_pods(struct queue *q, const char *text)
 {
 	struct slice rest = slice_of(text), w;
@@ -278,6 +280,16 @@ static const struct row rows[] = {
 		"p start 1 0/0=4000; q no-room 1; r start 2 0/0=4000"},
 	{"who is one too many is not", ONE, "x=9", NULL,
 		"x/p 1x100% gang=g/4 go=4 age=9; y/r 1x100%", "p no-room 1; r start 1 0/0=8000"},
+	{"nor who comes for one that is being deleted and holds its claim yet", ONE, "x=9", NULL,
+		"x/p 1x100% gang=g/4 go=1 leaving=3; y/r 1x100%",
+		"p no-room 1; r start 1 0/0=8000"},
+	{"but for the one that is missing besides", TWO, "x=9", NULL,
+		"x/p 1x100% gang=g/4 go=1 leaving=2; x/q 1x100% gang=g/4 go=1 leaving=2; "
+		"y/r 1x100%",
+		"p start 1 0/0=8000; q no-room 1; r start 2 0/1=8000"},
+	{"nor for those of a Job", ONE, "x=9", NULL,
+		"x/p 1x100% gang=g/j4 of=a go=1 leaving=3 began=4; y/r 1x100%",
+		"p no-room 1; r start 1 0/0=8000"},
 	{"those of two Jobs are two", TWO, NULL, NULL,
 		"x/p 1x100% gang=g/j2 of=a; x/q 1x100% gang=g/j2 of=b; x/r 1x100% gang=g/j2 of=b",
 		"p incomplete 0; q start 1 0/0=8000; r start 2 0/1=8000"},
@@ -654,7 +666,7 @@ TEST(which_gangs_run)
 		const char *pods;
 		uint32_t want;
 		bool more;
-		uint32_t began;
+		uint32_t began, leaving;
 	} all[] = {
 		{"x/p 1x50% gang=g/4 lives; x/q 1x50% gang=g/4 lives; x/r 1x50% gang=g/4", 2, false,
 			0},
@@ -664,12 +676,20 @@ TEST(which_gangs_run)
 		{"y/p 1x50% gang=g/4 lives; x/r 1x50% gang=g/4", 0, false, 0},
 		/* who forges the size */
 		{"x/p 1x50% gang=g/1 lives; x/r 1x50% gang=g/4", 0, false, 0},
-		/* nobody makes a large place of a small one */
-		{"x/p 1x50% gang=g/4 lives; x/q 1x60% gang=g/4 lives; x/r 1x60% gang=g/4", 2, false,
+		/* nobody makes large places of small ones: the least of those that live says it */
+		{"x/p 1x50% gang=g/4 lives; x/q 1x60% gang=g/4 lives; x/r 1x50% gang=g/4", 2, false,
+			0},
+		{"x/p 1x50% gang=g/4 lives; x/q 1x60% gang=g/4 lives; x/r 1x60% gang=g/4", 2, true,
 			0},
 		{"x/p 1x50% gang=g/4 lives; x/q 1x60% gang=g/4 lives; x/r 1x61% gang=g/4", 2, true,
 			0},
 		{"x/p 1x50% gang=g/4 lives; x/r 2x50% gang=g/4", 1, true, 0},
+		{"x/p 4x100% gang=g/4 lives; x/q 1x1% gang=g/4 leaves; x/r 4x100% gang=g/4", 1,
+			true, 0, 1},
+		/* who is being deleted has his seat, and does not show that the gang runs */
+		{"x/p 1x50% gang=g/4 lives; x/q 1x50% gang=g/4 leaves; x/r 1x50% gang=g/4", 1,
+			false, 0, 1},
+		{"x/p 1x50% gang=g/4 leaves; x/r 1x50% gang=g/4", 0, false, 0, 1},
 		/* it has run: later pods of that controller go singly */
 		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x50% gang=g/4 of=j", 1, false, 0},
 		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x60% gang=g/4 of=j", 1, true, 0},
@@ -692,9 +712,9 @@ TEST(which_gangs_run)
 		p = &q.pods[q.n - 1];
 		queue_count_gangs(&q.pool.inv, &q.pods[q.n - 1], 1, q.members, q.n_members);
 		if (p->gang_let_go != all[i].want || p->gang_more != all[i].more ||
-			p->gang_began != all[i].began)
-			fail_msg("row %zu: %u %d %u", i, (unsigned)p->gang_let_go, p->gang_more,
-				(unsigned)p->gang_began);
+			p->gang_began != all[i].began || p->gang_leaving != all[i].leaving)
+			fail_msg("row %zu: %u %d %u %u", i, (unsigned)p->gang_let_go, p->gang_more,
+				(unsigned)p->gang_began, (unsigned)p->gang_leaving);
 		queue_release(&q);
 	}
 }

@@ -255,7 +255,6 @@ static bool take_pod(void *ctx, const struct json *j, const struct json_node *ob
 	struct pool_read_pod *w;
 	void *list = r->waiting;
 	struct queue_pod *p;
-	bool leaving;
 
 	if (pod_finished(j, object) && !pod_succeeded(j, object))
 		return true;
@@ -277,9 +276,9 @@ static bool take_pod(void *ctx, const struct json *j, const struct json_node *ob
 		w->job = arena_slice(&r->arena, job_name(j, object, &r->arena));
 	w->let_go = !late_is_held(j, object);
 	w->ended = pod_finished(j, object);
-	/* who is being deleted leaves his place in the gang */
-	leaving = json_path(j, object, "metadata", "deletionTimestamp", NULL) != NULL;
-	if (w->let_go ? p->gang.at && !leaving : !w->ended)
+	/* who is being deleted leaves his place in the gang with his claim */
+	w->leaving = json_path(j, object, "metadata", "deletionTimestamp", NULL) != NULL;
+	if (w->let_go ? p->gang.at && (!w->leaving || (p->claimed && !w->ended)) : !w->ended)
 		r->n_waiting += pool_read_demand(r, j, object, &w->demand);
 	return !r->arena.failed;
 }
@@ -294,8 +293,10 @@ static void part_waiting(struct pool_read *r, struct queue_member *members, size
 
 		w->pod.demand = &w->demand;
 		if (w->let_go)
-			members[(*ret_n)++] = (struct queue_member){
-				&w->pod, w->ended, claim ? claim->gang_size : 0};
+			members[(*ret_n)++] = (struct queue_member){.pod = &w->pod,
+				.ended = w->ended,
+				.leaving = w->leaving,
+				.began = claim ? claim->gang_size : 0};
 		else
 			r->pods[r->n_pods++] = w->pod;
 	}

@@ -16,6 +16,7 @@ struct pool_read_pod {
 	struct demand demand;
 	struct slice job;   /* that made it, where its gang is as large as that says */
 	bool let_go, ended; /* it does not wait; it has ended with success */
+	bool leaving;       /* it is being deleted */
 };
 
 /* Zeroed, but for what is said to be the caller's. All lives in the arena. */

@@ -26,12 +26,19 @@ void gang_look(struct claims *c)
 		}
 }
 
-/* How many began with it, as its claim says. */
-static uint32_t began_with(const struct claims *c, const struct queue_pod *pod)
+/* What somebody who waits no more is to his gang. False: nothing. */
+static bool find_member(
+	const struct claims *c, const struct pod_waiting *w, struct queue_member *ret)
 {
-	const struct holder *h = pod->gang_job ? claims_find(c, pod->uid) : NULL;
+	const struct holder *h = claims_find(c, w->pod.uid);
+	bool holds = h && h->n_records > 0;
 
-	return h && h->n_records > 0 ? h->gang_size : 0;
+	*ret = (struct queue_member){.pod = &w->pod,
+		.ended = w->ended,
+		.leaving = w->leaving,
+		.began = holds && w->pod.gang_job ? h->gang_size : 0};
+	/* who is being deleted leaves his place when he is gone, not when he is told to go (R6) */
+	return w->pod.gang.at && (!w->leaving || (holds && !w->ended));
 }
 
 bool gang_count(struct claims *c, struct pod_waiting *const *others, size_t n_others,
@@ -40,11 +47,8 @@ bool gang_count(struct claims *c, struct pod_waiting *const *others, size_t n_ot
 	struct queue_member *members = arena_array(a, n_others, sizeof(*members));
 	size_t m = 0;
 
-	/* who is being deleted leaves his place */
 	for (size_t i = 0; members && i < n_others; i++)
-		if (others[i]->pod.gang.at && !others[i]->leaving)
-			members[m++] = (struct queue_member){
-				&others[i]->pod, others[i]->ended, began_with(c, &others[i]->pod)};
+		m += find_member(c, others[i], &members[m]);
 	if (members)
 		queue_count_gangs(inv, pods, n, members, m);
 	return members != NULL;

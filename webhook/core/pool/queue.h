@@ -46,17 +46,20 @@ struct queue_pod {
 	/* Other members that were let go and live: the gang runs, and who is missing joins it
 	 * first. */
 	uint32_t gang_let_go;
+	/* Those that are being deleted and hold their claims yet, so nobody is missing for them. */
+	uint32_t gang_leaving;
 	/* With gang_job, of a gang that runs: how many began together, whatever the Job says by
 	 * now; 0: nobody knows, and nobody is missing. */
 	uint32_t gang_began;
-	bool gang_more;     /* it asks more than each of these did: it does not join first */
+	bool gang_more;     /* it asks more than the least of these: it does not join first */
 	struct slice owner; /* uid of the controller that made it; absent: nobody did */
 };
 
 /* A member of a gang that waits no more. Borrowed for the call. */
 struct queue_member {
 	const struct queue_pod *pod;
-	bool ended;     /* with success; else it was let go or holds its claim, and lives */
+	bool ended;     /* with success; else it was let go or holds its claim, and lives, or */
+	bool leaving;   /* is being deleted, and holds its claim until it is gone */
 	uint32_t began; /* as queue_pod.gang_began, by its claim; 0: that does not say it */
 };
 
@@ -145,11 +148,12 @@ int queue_compare(const struct queue_rank *a, const struct queue_rank *b);
  * in some order. */
 int queue_compare_gang(const struct queue_pod *a, const struct queue_pod *b);
 
-/* Find gang_let_go, gang_began and gang_more of those who wait. Members are those of its namespace
- * that say the same gang of the same size, for whoever forges a size is in no gang that runs. Where
- * none lives, one that has ended with success shows to the pods of its controller that the gang has
- * run: who comes later goes singly (W11). Nobody goes before others by joining who asks more than
- * each of these members did. Sorts members. */
+/* Find gang_let_go, gang_leaving, gang_began and gang_more of those who wait. Members are those of
+ * its namespace that say the same gang of the same size, for whoever forges a size is in no gang
+ * that runs. Where none lives, one that has ended with success shows to the pods of its controller
+ * that the gang has run: who comes later goes singly (W11). Who is being deleted does not show that
+ * it runs. Nobody goes before others by joining who asks more than the least of these members.
+ * Sorts members. */
 void queue_count_gangs(const struct inventory *inv, struct queue_pod *pods, size_t n,
 	struct queue_member *members, size_t n_members);
 

@@ -56,22 +56,24 @@ static bool shows(const struct queue_member *m, const struct queue_pod *p)
 static void count_one(const struct gpu *like, struct queue_pod *p,
 	const struct queue_member *members, size_t n_members)
 {
-	uint64_t most = 0, size;
-	uint32_t live = 0, ended = 0, began = 0;
+	uint64_t least = UINT64_MAX, size;
+	uint32_t live = 0, ended = 0, leaving = 0, began = 0;
 
 	for (size_t i = first_of(members, n_members, p);
 		i < n_members && compare_gangs(members[i].pod, p) == 0; i++) {
 		if (!shows(&members[i], p))
 			continue;
 		size = queue_size_of(members[i].pod->demand, like);
-		most = size > most ? size : most;
+		least = size < least ? size : least;
 		began = members[i].began > began ? members[i].began : began;
-		live += !members[i].ended;
+		leaving += members[i].leaving;
 		ended += members[i].ended;
+		live += !members[i].leaving && !members[i].ended;
 	}
 	p->gang_let_go = live ? live : ended > 0;
+	p->gang_leaving = leaving;
 	p->gang_began = began;
-	p->gang_more = p->gang_let_go > 0 && queue_size_of(p->demand, like) > most;
+	p->gang_more = p->gang_let_go > 0 && queue_size_of(p->demand, like) > least;
 }
 
 void queue_count_gangs(const struct inventory *inv, struct queue_pod *pods, size_t n,

@@ -239,12 +239,14 @@ static bool ask_the_same(const struct member *m, size_t n)
 static void add_gang(
 	struct queue_run *q, struct member *m, size_t n, const struct gpu *like, uint32_t *pods)
 {
-	uint32_t size = m[0].pod->gang_size, let_go = 0, began = 0;
+	uint32_t size = m[0].pod->gang_size, let_go = 0, leaving = 0, began = 0;
+	uint64_t taken;
 	bool of_job = m[0].pod->gang_job, uneven = size == 0 && !of_job, alike;
 
 	for (size_t i = 0; i < n; i++) {
 		uneven = uneven || m[i].pod->gang_size != size;
 		let_go = m[i].pod->gang_let_go > let_go ? m[i].pod->gang_let_go : let_go;
+		leaving = m[i].pod->gang_leaving > leaving ? m[i].pod->gang_leaving : leaving;
 		began = m[i].pod->gang_began > began ? m[i].pod->gang_began : began;
 	}
 	if (uneven || (let_go == 0 && (n < size || size == 0))) {
@@ -259,7 +261,8 @@ static void add_gang(
 	if (let_go > 0) {
 		/* whoever may patch a Job lets it grow: only who began is missing in it */
 		size = of_job ? began : size;
-		add_singles(q, m, n, let_go < size ? size - let_go : 0, pods);
+		taken = (uint64_t)let_go + leaving;
+		add_singles(q, m, n, taken < size ? size - taken : 0, pods);
 		return;
 	}
 	for (size_t i = size; i < n; i++)
