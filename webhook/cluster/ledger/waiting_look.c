@@ -187,7 +187,8 @@ struct slice waiting_look_tell(void *ctx, struct arena *a)
 	} else {
 		if (!w->looking && clock_ms() >= w->tell_due_ms)
 			look(w, true);
-		if (w->told.len)
+		/* while another looks, what was seen long ago is not for now */
+		if (w->told.len && clock_ms() < w->tell_due_ms + WAITING_LOOK_AGAIN_MS)
 			text = buf_as_slice(&w->told);
 	}
 	text = arena_slice(a, text);

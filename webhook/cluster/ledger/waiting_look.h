@@ -47,8 +47,8 @@ void waiting_look_release(struct waiting_look *w);
 bool waiting_look_count(void *ctx, struct slice namespace, struct waiters_count *ret);
 
 /* The `tell` of struct pool_waiting_source: what the leader has posted, where that is this replica;
- * else by such a list, of at most WAITING_LOOK_MAX pods, the oldest of them. Any thread that may
- * wait. */
+ * else by such a list, of the first WAITING_LOOK_MAX pods by name, the oldest of these. Any thread
+ * that may wait. */
 struct slice waiting_look_tell(void *ctx, struct arena *a);
 /* From the leader: the list as the queue has it now, as pool_waiting.h writes it; takes the bytes
  * over. Empty: this replica leads no more. Any thread. */
