@@ -669,21 +669,21 @@ TEST(which_gangs_run)
 		uint32_t began, leaving;
 	} all[] = {
 		{"x/p 1x50% gang=g/4 lives; x/q 1x50% gang=g/4 lives; x/r 1x50% gang=g/4", 2, false,
-			0},
-		{"x/p 1x50% gang=g/4", 0, false, 0},
-		{"x/p 1x50% lives; x/r 1x50%", 0, false, 0},
-		{"x/p 1x50% gang=h/4 lives; x/r 1x50% gang=g/4", 0, false, 0},
-		{"y/p 1x50% gang=g/4 lives; x/r 1x50% gang=g/4", 0, false, 0},
+			0, 0},
+		{"x/p 1x50% gang=g/4", 0, false, 0, 0},
+		{"x/p 1x50% lives; x/r 1x50%", 0, false, 0, 0},
+		{"x/p 1x50% gang=h/4 lives; x/r 1x50% gang=g/4", 0, false, 0, 0},
+		{"y/p 1x50% gang=g/4 lives; x/r 1x50% gang=g/4", 0, false, 0, 0},
 		/* who forges the size */
-		{"x/p 1x50% gang=g/1 lives; x/r 1x50% gang=g/4", 0, false, 0},
+		{"x/p 1x50% gang=g/1 lives; x/r 1x50% gang=g/4", 0, false, 0, 0},
 		/* nobody makes large places of small ones: the least of those that live says it */
 		{"x/p 1x50% gang=g/4 lives; x/q 1x60% gang=g/4 lives; x/r 1x50% gang=g/4", 2, false,
-			0},
+			0, 0},
 		{"x/p 1x50% gang=g/4 lives; x/q 1x60% gang=g/4 lives; x/r 1x60% gang=g/4", 2, true,
-			0},
+			0, 0},
 		{"x/p 1x50% gang=g/4 lives; x/q 1x60% gang=g/4 lives; x/r 1x61% gang=g/4", 2, true,
-			0},
-		{"x/p 1x50% gang=g/4 lives; x/r 2x50% gang=g/4", 1, true, 0},
+			0, 0},
+		{"x/p 1x50% gang=g/4 lives; x/r 2x50% gang=g/4", 1, true, 0, 0},
 		{"x/p 4x100% gang=g/4 lives; x/q 1x1% gang=g/4 leaves; x/r 4x100% gang=g/4", 1,
 			true, 0, 1},
 		/* who is being deleted has his seat, and does not show that the gang runs */
@@ -691,17 +691,18 @@ TEST(which_gangs_run)
 			false, 0, 1},
 		{"x/p 1x50% gang=g/4 leaves; x/r 1x50% gang=g/4", 0, false, 0, 1},
 		/* it has run: later pods of that controller go singly */
-		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x50% gang=g/4 of=j", 1, false, 0},
-		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x60% gang=g/4 of=j", 1, true, 0},
-		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x50% gang=g/4 of=k", 0, false, 0},
-		{"x/p 1x50% gang=g/4 ended; x/r 1x50% gang=g/4", 0, false, 0},
+		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x50% gang=g/4 of=j", 1, false, 0, 0},
+		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x60% gang=g/4 of=j", 1, true, 0, 0},
+		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x50% gang=g/4 of=k", 0, false, 0, 0},
+		{"x/p 1x50% gang=g/4 ended; x/r 1x50% gang=g/4", 0, false, 0, 0},
 		{"x/p 1x50% gang=g/4 of=j ended; x/q 1x50% gang=g/4 lives; x/r 1x50% gang=g/4 of=j",
-			1, false, 0},
+			1, false, 0, 0},
 		/* as one of them says it, of that Job alone */
 		{"x/p 1x50% gang=g/j9 of=j lives; x/q 1x50% gang=g/j9 of=j began=3 lives; "
 		 "x/r 1x50% gang=g/j9 of=j",
-			2, false, 3},
-		{"x/p 1x50% gang=g/j9 of=k began=3 lives; x/r 1x50% gang=g/j9 of=j", 0, false, 0},
+			2, false, 3, 0},
+		{"x/p 1x50% gang=g/j9 of=k began=3 lives; x/r 1x50% gang=g/j9 of=j", 0, false, 0,
+			0},
 	};
 
 	for (size_t i = 0; i < COUNT(all); i++) {
