@@ -385,6 +385,8 @@ TEST(a_pod_that_does_not_start)
 	assert_true(status_has(api, "a", "'waits':'Unschedulable'", SOON));
 	assert_int_equal(unstarted(WHY_UNSCHEDULABLE), 1);
 	assert_int_equal(unstarted(WHY_IMAGE) + unstarted(WHY_OTHER), 0);
+	for (int i = 0; i < 500 && pod_events(api, "WaitsForNode") == 0; i++)
+		api_nap(10);
 	pod_phase(api, "u1", PULL);
 	/* at once, since it has waited all the time */
 	assert_true(status_has(api, "a", "'waits':'ImagePullBackOff'", SOON));

@@ -54,7 +54,7 @@ static bool fits_beside_kept(const struct adopt_edit *e, const struct server_obj
 {
 	struct server_object seen = *o;
 	struct server_status *s = &seen.status;
-	struct slice head = e->a->behind;
+	struct slice head = e->a->behind, own = slice_of(e->a->who->uid);
 	ptrdiff_t at = server_status_claim(s, head);
 	bool for_head = at < 0 || s->claims[at].gang;
 	bool for_others = again || !e->a->c->now.keeps;
@@ -67,9 +67,8 @@ static bool fits_beside_kept(const struct adopt_edit *e, const struct server_obj
 		return false;
 	}
 	for (size_t i = 0; i < n; i++)
-		if (slice_is(head, s->kept[i].uid)
-				? for_head
-				: for_others && strcmp(s->kept[i].uid, e->a->who->uid) != 0)
+		if (slice_is(head, s->kept[i].uid) ? for_head
+						   : for_others && !slice_is(own, s->kept[i].uid))
 			s->kept[s->n_kept++] = s->kept[i];
 	return server_claim_fits(&seen, &e->record->claim, (struct slice){0}, err) == 0;
 }
