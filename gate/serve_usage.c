@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "gate/gate_impl.h"
 #include "gate/process/account.h"
+#include "gate/process/mps_ask.h"
 
 #define PAGE_ARENA_MAX (1u << 20)
 /* Of the token that the leader shows. */
@@ -68,14 +69,6 @@ static void on_mps(void *ctx, const char *uid, bool answered)
 	children_overdone(g->children, uid);
 }
 
-static bool listed(const pid_t *pids, size_t n, pid_t pid)
-{
-	for (size_t i = 0; i < n; i++)
-		if (pids[i] == pid)
-			return true;
-	return false;
-}
-
 /* With MPS its clients first: one that is killed without its word can take others along. */
 static void end_claim(struct gate *g, const char *uid, const struct usage_look *look)
 {
@@ -86,7 +79,8 @@ static void end_claim(struct gate *g, const char *uid, const struct usage_look *
 		children_overdone(g->children, uid);
 		return;
 	}
-	if (!children_runs(g->children, uid))
+	/* one at a time */
+	if (g->mps.pid || !children_runs(g->children, uid))
 		return;
 	for (size_t i = 0; i < look->n_gpus; i++)
 		for (size_t k = 0; k < look->gpus[i].n_processes && n < MPS_CLIENTS_MAX; k++) {
@@ -94,7 +88,7 @@ static void end_claim(struct gate *g, const char *uid, const struct usage_look *
 			const char *of = claim_of(g, pid);
 
 			/* one of several GPUs is there several times */
-			if (of && strcmp(of, uid) == 0 && !listed(pids, n, pid))
+			if (of && strcmp(of, uid) == 0 && !mps_is_among(pid, pids, n))
 				pids[n++] = pid;
 		}
 	mps_end(&g->mps, uid, pids, n);

@@ -90,7 +90,7 @@ static bool list_clients(
 	return true;
 }
 
-static bool is_among(pid_t pid, const pid_t *all, size_t n)
+bool mps_is_among(pid_t pid, const pid_t *all, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (all[i] == pid)
@@ -110,7 +110,7 @@ static bool end_client(const char *control, pid_t server, pid_t client)
 		command, sizeof(command), "terminate_client %d %d\n", (int)server, (int)client);
 	if (ask(control, command, answer) && !refuses(answer))
 		return true;
-	return list_clients(control, server, left, &n) && !is_among(client, left, n);
+	return list_clients(control, server, left, &n) && !mps_is_among(client, left, n);
 }
 
 /* Those of the words that are clients of this server. False: it does not answer. */
@@ -124,7 +124,7 @@ static bool end_clients(const char *control, pid_t server, int n, char **pids)
 		return false;
 	for (int k = 0; k < n; k++)
 		if (text_u64(slice_of(pids[k]), INT32_MAX, &pid) &&
-			is_among((pid_t)pid, clients, n_clients) &&
+			mps_is_among((pid_t)pid, clients, n_clients) &&
 			!end_client(control, server, (pid_t)pid))
 			return false;
 	return true;
