@@ -46,9 +46,9 @@ static bool has_room(const struct adopt_edit *e, const struct server_object *o)
 
 /* The queue has seen to what is kept, as far as it was known: a review may have taken since what
  * lay beside it. So that is left to the head that stands before it, until the head has its claim,
- * and, where that is a gang's, the others have theirs. What is kept for anybody else is old, unless
- * nothing was kept when this was decided, or the write met another one (again): then it may be the
- * word of the next leader. */
+ * and, where that is a gang's, the others have theirs. What is kept for anybody else is old where
+ * the queue knew it, unless the write met another one (again); else it is the word of the next
+ * leader. */
 static bool fits_beside_kept(const struct adopt_edit *e, const struct server_object *o, bool again,
 	struct arena *a, struct err *err)
 {
@@ -57,7 +57,6 @@ static bool fits_beside_kept(const struct adopt_edit *e, const struct server_obj
 	struct slice head = e->a->behind, own = slice_of(e->a->who->uid);
 	ptrdiff_t at = server_status_claim(s, head);
 	bool for_head = at < 0 || s->claims[at].gang;
-	bool for_others = again || !e->a->c->now.keeps;
 	size_t n = s->n_kept;
 
 	s->n_kept = 0;
@@ -67,8 +66,10 @@ static bool fits_beside_kept(const struct adopt_edit *e, const struct server_obj
 		return false;
 	}
 	for (size_t i = 0; i < n; i++)
-		if (slice_is(head, s->kept[i].uid) ? for_head
-						   : for_others && !slice_is(own, s->kept[i].uid))
+		if (slice_is(head, s->kept[i].uid)
+				? for_head
+				: !slice_is(own, s->kept[i].uid) &&
+					  (again || !keep_known(e->a, o->name, &s->kept[i])))
 			s->kept[s->n_kept++] = s->kept[i];
 	return server_claim_fits(&seen, &e->record->claim, (struct slice){0}, err) == 0;
 }

@@ -247,6 +247,8 @@ void job_sizes_free(struct claims *c);
  * in the inventory; in the arena. ERR_NOMEM. */
 int keep_read(struct claims *c, const struct inventory *inv, struct arena *a,
 	struct queue_kept **ret, size_t *ret_n, struct err *err);
+/* Did the queue know, when it decided this, that so much is kept on that server? */
+bool keep_known(const struct adoption *a, const char *server, const struct kept_for *k);
 /* Let the GPUServers say this and nothing else: kept for the head, NULL for nobody. True: one was
  * written. */
 bool keep_write(struct claims *c, const struct inventory *inv, const struct queue_pod *head,
@@ -320,7 +322,9 @@ struct adoption {
 		      adopted */
 	struct slice behind; /* its turn: the pod for which is kept what it may not take; absent:
 				there is none */
-	uint32_t grace_s;    /* of its pod, when it is written */
+	const struct queue_kept *kept; /* its turn: what was kept then, as the queue knew it */
+	size_t n_kept;
+	uint32_t grace_s; /* of its pod, when it is written */
 	/* Of a gang: what its record says, and for the member that decides: it stays open until
 	 * adopt_close. */
 	const char *gang;

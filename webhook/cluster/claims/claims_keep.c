@@ -66,6 +66,24 @@ int keep_read(struct claims *c, const struct inventory *inv, struct arena *a,
 	return 0;
 }
 
+bool keep_known(const struct adoption *a, const char *server, const struct kept_for *k)
+{
+	const struct inventory *inv = &a->pool.inventory;
+	size_t n = 0;
+
+	for (size_t i = 0; i < a->n_kept; i++) {
+		const struct queue_kept *known = &a->kept[i];
+		const struct gpu_server *s = &inv->servers[known->server];
+
+		if (strcmp(s->name, server) != 0 || !slice_is(known->uid, k->uid))
+			continue;
+		for (size_t g = 0; g < k->n_gpus; g++)
+			n += strcmp(s->gpus[known->gpu].id, k->gpus[g].gpu) == 0 &&
+			     known->bytes == k->gpus[g].bytes;
+	}
+	return n == k->n_gpus;
+}
+
 /* ---- write ---- */
 
 /* What one server is to say. */

@@ -406,6 +406,8 @@ static void start_all(struct queueing *q)
 				.who = q->who[i],
 				.turn = true,
 				.behind = before == SIZE_MAX ? nobody : q->pods[before].uid,
+				.kept = q->world.kept,
+				.n_kept = q->world.n_kept,
 				.grace_s = q->list[i]->grace_s,
 				.plan_hash = q->list[i]->plan_hash,
 				.gang_size = gang_size_of(&q->pods[i]),
