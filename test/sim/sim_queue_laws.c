@@ -256,9 +256,10 @@ void laws_kept(
 	/* A review's write brings with it what it has read. The queue has decided before it writes:
 	 * for the head, for one who goes before it or completes a gang, or for another head, where
 	 * a gang has lost members or the pool has got too small. */
-	if (by_review || (v->kept_since < since && pool_shaped_at < since &&
-				 still_waits(head, since) && !attempts[who].gang &&
-				 !is_ahead(&attempts[who], head) && !has_higher(head)))
+	if (by_review ||
+		(v->kept_since < since && pool_shaped_at < since && laws_could_ever(head) &&
+			still_waits(head, since) && !attempts[who].gang &&
+			!is_ahead(&attempts[who], head) && !has_higher(head)))
 		sim_fail("kept", "%s gave u%d a part of %s of %s that is kept for u%d", writer, who,
 			v->gpus[gpu].id, o->name, v->kept[0].who);
 }
