@@ -184,7 +184,8 @@ static void note_phantoms(struct object *o)
 	}
 }
 
-/* Nobody who comes in takes what is kept for another. */
+/* Nobody who comes in takes what is kept for another. A GPU that the same write makes smaller had
+ * room beside that when this one was added, perhaps. */
 static void check_kept(const struct object *o, const struct seen_claim *c, const char *who)
 {
 	const struct view *v = view_of(o);
@@ -192,7 +193,8 @@ static void check_kept(const struct object *o, const struct seen_claim *c, const
 	for (int i = 0; c->state != 'a' && i < v->n_gpus; i++) {
 		int old = gpu_of(&before, v->gpus[i].id);
 
-		if (old >= 0 && grew(c, i, v->gpus[i].id))
+		if (old >= 0 && before.gpus[old].bytes <= v->gpus[i].bytes &&
+			grew(c, i, v->gpus[i].id))
 			laws_kept(
 				o, c->who, i, kept_of(&before, old, c->who), c->state == 'p', who);
 	}
