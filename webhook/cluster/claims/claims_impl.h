@@ -276,17 +276,6 @@ void queue_show(struct claims *c, const struct queue_world *w, const struct queu
 /* Nobody waits; or this replica leads no more, and does not say. */
 void queue_show_none(struct claims *c, bool leads);
 
-/* ---- claims_why.c ---- */
-
-#define WHY_BYTES 900
-
-/* Has that pod to be told what was decided? */
-bool why_is_due(struct holder *h, const struct pod_waiting *pod, const struct queue_entry *e);
-/* Tell it, in the condition and, where the reason is another, in an Event. Any thread; each holder
- * by one. */
-void why_tell(struct claims *c, struct holder *h, const struct pod_waiting *pod,
-	const struct queue_entry *e, const char *text);
-
 /* ---- adopt.c ---- */
 
 /* A warning among the pod's Events; what becomes of it is no concern of the claim's. */

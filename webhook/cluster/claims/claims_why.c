@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: tells pods that wait for their turn why (law W9 of waiting): a condition of the pod,
  * which its owner may read, and an Event where the reason is another one. */
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/rfc3339.h"
-#include "webhook/cluster/claims/claims_impl.h"
+#include "webhook/cluster/claims/claims_queue_impl.h"
 #include "webhook/core/pod/late.h"
 
 #define PATH_BYTES 2048
 #define BODY_BYTES 8192
+#define WHY_BYTES 900
 /* Of one round: the next tells more. Nobody is told anything twice within this. */
 #define TOLD_MAX 16
 #define AGAIN_MS 10000
@@ -43,7 +46,8 @@ static uint8_t class_of(size_t place)
 	return place ? (uint8_t)(64 - __builtin_clzll((unsigned long long)place)) : 0;
 }
 
-bool why_is_due(struct holder *h, const struct pod_waiting *pod, const struct queue_entry *e)
+/* Has that pod to be told what was decided? */
+static bool is_due(struct holder *h, const struct pod_waiting *pod, const struct queue_entry *e)
 {
 	const char *reason = reason_of(e->verdict);
 
@@ -105,7 +109,8 @@ static int write_condition(struct claims *c, const struct holder *h, const struc
 	return rc;
 }
 
-void why_tell(struct claims *c, struct holder *h, const struct pod_waiting *pod,
+/* In the condition and, where the reason is another, in an Event. Any thread; a holder by one. */
+static void tell(struct claims *c, struct holder *h, const struct pod_waiting *pod,
 	const struct queue_entry *e, const char *text)
 {
 	const char *reason = reason_of(e->verdict);
@@ -137,4 +142,49 @@ void why_tell(struct claims *c, struct holder *h, const struct pod_waiting *pod,
 	h->rest->why_reason = reason;
 	h->rest->why_class = class_of(e->place);
 	h->rest->why_ms = clock_ms();
+}
+
+struct telling {
+	struct queueing *q;
+	size_t *who;
+	char (*text)[WHY_BYTES];
+	size_t n;
+};
+
+static void tell_one(void *ctx, size_t i)
+{
+	struct telling *t = ctx;
+	size_t at = t->who[i];
+
+	if (!duty_stopping(t->q->c->self))
+		tell(t->q->c, t->q->who[at], t->q->list[at], &t->q->round.entries[at], t->text[i]);
+}
+
+/* Few in a round: the next one waits for it. */
+void why_tell(struct queueing *q)
+{
+	struct telling t = {.q = q};
+	size_t waiting = 0, most = q->n_starts + TOLD_MAX;
+	struct buf b;
+
+	t.who = arena_array(&q->arena, most, sizeof(*t.who));
+	t.text = arena_array(&q->arena, most, sizeof(*t.text));
+	if (q->arena.failed)
+		return;
+	for (size_t i = 0; i < q->n; i++) {
+		bool has = q->round.entries[i].verdict == QUEUE_START;
+
+		if ((has ? !q->started[i] : !q->words || waiting == TOLD_MAX) ||
+			!is_due(q->who[i], q->list[i], &q->round.entries[i]))
+			continue;
+		waiting += !has;
+		buf_init(&b, WHY_BYTES);
+		queue_say(&q->world, q->pods, q->n, &q->round, i, &b);
+		(void)snprintf(t.text[t.n], WHY_BYTES, "%s", b.data ? b.data : "");
+		buf_release(&b);
+		t.who[t.n++] = i;
+	}
+	run_side_by_side(t.n, tell_one, &t);
+	if (waiting == TOLD_MAX)
+		claims_until(q->c, clock_ms() + WHY_EVERY_MS);
 }
