@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: the duty that keeps claims true: its rounds, and what it remembers from one to the next.
- */
+/* cluster: the duty that keeps claims true: its rounds, and the picture that each begins with. */
 #include "webhook/cluster/claims/claims.h"
 
 #include <pthread.h>
@@ -12,14 +11,12 @@
 #include "webhook/core/pod/pod.h"
 #include "webhook/edge/metrics/metrics.h"
 
-#define BUCKETS_FIRST 256
 /* Names of servers. */
 #define PICTURE_MAX (16u << 20)
 /* While the picture of the servers is not there yet. */
 #define UNSYNCED_MS 200
 /* So far the watch of pods may be behind what is stored. */
 #define WATCH_BEHIND_MS 1000
-#define SIDE_BY_SIDE 16
 #define MAX_GRACE_MS 3600000
 /* In a large pool looks take a tenth of the time: every claim wakes us. One that took long because
  * this process got no processor is no reason to rest for long. */
@@ -32,123 +29,6 @@ void claims_until(struct claims *c, int64_t ms)
 {
 	if (ms < c->until_ms)
 		c->until_ms = ms;
-}
-
-/* ---- holders ---- */
-
-/* uids are made by the API server, not by those who might want them to collide. */
-static struct holder **place_of(const struct claims *c, struct slice uid, uint64_t hash)
-{
-	struct holder **at = &c->bucket[hash & (c->n_buckets - 1)];
-
-	while (*at && ((*at)->hash != (uint32_t)hash || !slice_is(uid, (*at)->uid)))
-		at = &(*at)->next;
-	return at;
-}
-
-struct holder *claims_find(const struct claims *c, struct slice uid)
-{
-	return *place_of(c, uid, text_hash64(uid));
-}
-
-/* Buckets for so many. Without memory the chains grow longer. */
-static void grow(struct claims *c, size_t holders)
-{
-	size_t more = c->n_buckets * 2;
-	struct holder **bucket;
-
-	if (holders < c->n_buckets)
-		return;
-	while (more <= holders)
-		more *= 2;
-	bucket = calloc(more, sizeof(struct holder *));
-	if (!bucket)
-		return;
-	for (size_t i = 0; i < c->n_buckets; i++)
-		for (struct holder *h = c->bucket[i], *next; h; h = next) {
-			next = h->next;
-			h->next = bucket[h->hash & (more - 1)];
-			bucket[h->hash & (more - 1)] = h;
-		}
-	free(c->bucket);
-	c->bucket = bucket;
-	c->n_buckets = more;
-}
-
-struct holder *claims_holder(
-	struct claims *c, const char *uid, const char *namespace, const char *name)
-{
-	struct slice key = slice_of(uid);
-	size_t uid_len = key.len, namespace_len = strlen(namespace), name_len = strlen(name);
-	uint64_t hash = text_hash64(key);
-	struct holder **at = place_of(c, key, hash);
-	struct holder *h = *at;
-	char *text;
-
-	if (h) {
-		h->round = c->round;
-		return h;
-	}
-	h = calloc(1, offsetof(struct holder, uid) + uid_len + namespace_len + name_len + 3);
-	if (!h)
-		return NULL;
-	h->hash = (uint32_t)hash;
-	h->round = c->round;
-	memcpy(h->uid, uid, uid_len);
-	text = h->uid + uid_len + 1;
-	memcpy(text, namespace, namespace_len);
-	h->namespace = text;
-	text += namespace_len + 1;
-	memcpy(text, name, name_len);
-	h->name = text;
-	*at = h;
-	c->n_holders++;
-	grow(c, c->n_holders);
-	return h;
-}
-
-/* Who is out of view is forgotten: clocks start again when it comes back. */
-static void forget(struct claims *c, bool all)
-{
-	for (size_t i = 0; i < c->n_buckets; i++)
-		for (struct holder **at = &c->bucket[i]; *at;) {
-			struct holder *h = *at;
-
-			if (all || h->round != c->round) {
-				*at = h->next;
-				free(h->rest);
-				free(h);
-				c->n_holders--;
-			} else {
-				at = &h->next;
-			}
-		}
-}
-
-struct holder_rest *holder_rest(struct holder *h)
-{
-	if (!h->rest)
-		h->rest = calloc(1, sizeof(*h->rest));
-	return h->rest;
-}
-
-void holder_tidy(struct holder *h)
-{
-	/* what an Event has said is not said again */
-	if (!h->rest || *h->rest->why || *h->rest->why_told || h->rest->unplaced_ms)
-		return;
-	free(h->rest);
-	h->rest = NULL;
-}
-
-const char *holder_why(const struct holder *h)
-{
-	return h->rest ? h->rest->why : "";
-}
-
-bool holder_complete(const struct holder *h)
-{
-	return h->n_records > 0 && h->agree && h->n_records == h->n_listed;
 }
 
 /* ---- the picture ---- */
@@ -291,7 +171,7 @@ bool claims_look(struct claims *c)
 			h->n_follow = 0;
 		}
 	/* before the picture is locked: that takes milliseconds for a large pool */
-	grow(c, servers_holders(c->cfg->servers));
+	claims_expect(c, servers_holders(c->cfg->servers));
 	servers_each(c->cfg->servers, see_server, c);
 	if (p->failed || p->arena.failed)
 		return false;
@@ -338,7 +218,7 @@ static int64_t tick(void *ctx, struct duty *d)
 	c->round++;
 	if (!claims_look(c)) {
 		log_text(c->cfg->log, LOG_LEVEL_ERROR, "out of memory for the claims");
-		forget(c, true);
+		claims_forget(c, true);
 		return CLAIMS_AWAY_MS;
 	}
 	c->pause_ms = LOOK_SHARE * (clock_ms() - now);
@@ -352,7 +232,7 @@ static int64_t tick(void *ctx, struct duty *d)
 	if (claims_queue(c))
 		(void)claims_look(c);
 	claims_adopt(c);
-	forget(c, false);
+	claims_forget(c, false);
 	now = clock_ms();
 	return c->until_ms > now + c->pause_ms ? c->until_ms - now : c->pause_ms;
 }
@@ -373,8 +253,7 @@ static void stop(void *running)
 	pods_stop(c->pods); /* it wakes the duty, which looks into it */
 	duty_stop(c->duty);
 	pods_free(c->pods);
-	if (c->bucket)
-		forget(c, true);
+	claims_forget(c, true);
 	atomic_store(&c->cfg->settled_ms, 0);
 	for (size_t i = 0; i < METRIC_WHYS; i++)
 		metric_set(c->cfg->metrics, M_UNSTARTED, i, 0, 0);
@@ -414,10 +293,8 @@ static int start(void *ctx, void **ret, struct err *err)
 	c->unplaced_ms = or_default(cfg->unplaced_ms, UNPLACED_MS);
 	(void)pthread_mutex_init(&c->bars_lock, NULL);
 	arena_init(&c->now.arena, PICTURE_MAX);
-	c->bucket = calloc(BUCKETS_FIRST, sizeof(struct holder *));
-	c->n_buckets = BUCKETS_FIRST;
 	c->pods = pods_new(wake, c);
-	if (!c->bucket || !c->pods) {
+	if (!claims_remember(c) || !c->pods) {
 		(void)err_set(err, ERR_NOMEM, "out of memory for the claims");
 		stop(c);
 		return ERR_NOMEM;
@@ -447,37 +324,4 @@ bool claims_adopted_since(void *cfg, int64_t since_ms)
 	struct claims_config *c = cfg;
 
 	return atomic_load(&c->settled_ms) > since_ms + WATCH_BEHIND_MS;
-}
-
-/* ---- side by side ---- */
-
-struct crew {
-	atomic_size_t next;
-	size_t n;
-	void (*fn)(void *ctx, size_t i);
-	void *ctx;
-};
-
-static void *work(void *arg)
-{
-	struct crew *crew = arg;
-
-	for (size_t i; (i = atomic_fetch_add(&crew->next, 1)) < crew->n;)
-		crew->fn(crew->ctx, i);
-	return NULL;
-}
-
-void run_side_by_side(size_t n, void (*fn)(void *ctx, size_t i), void *ctx)
-{
-	struct crew crew = {.n = n, .fn = fn, .ctx = ctx};
-	pthread_t threads[SIDE_BY_SIDE - 1];
-	size_t started = 0;
-
-	/* Threads inherit the mask of the duty's thread: no signals. */
-	while (started + 1 < n && started < SIDE_BY_SIDE - 1 &&
-		pthread_create(&threads[started], NULL, work, &crew) == 0)
-		started++;
-	(void)work(&crew);
-	for (size_t i = 0; i < started; i++)
-		(void)pthread_join(threads[i], NULL);
 }

@@ -11,6 +11,7 @@
 #include "webhook/cluster/claims/claims.h"
 #include "webhook/cluster/claims/pods.h"
 #include "webhook/cluster/duty/duty.h"
+#include "webhook/cluster/duty/side_by_side.h"
 #include "webhook/core/pod/plan.h"
 #include "webhook/core/pool/claim_life.h"
 
@@ -162,9 +163,24 @@ struct claims {
 
 /* Look again at that time at the latest. */
 void claims_until(struct claims *c, int64_t ms);
+/* Read the picture anew, into c->now and the holders. False: out of memory. */
+bool claims_look(struct claims *c);
+/* The same on a list of the GPUServers that is begun after this call. False also where none came in
+ * time: a round comes soon. */
+bool claims_look_anew(struct claims *c);
+
+/* ---- claims_holder.c ---- */
+
+/* Nobody is known yet. False: out of memory. */
+bool claims_remember(struct claims *c);
+/* So many holders will be there: they are found as quickly. Without memory it takes longer. */
+void claims_expect(struct claims *c, size_t holders);
+/* Who was not in this round's view is forgotten, or all are: clocks start again when it comes back.
+ */
+void claims_forget(struct claims *c, bool all);
 /* The holder of that uid, or NULL. */
 struct holder *claims_find(const struct claims *c, struct slice uid);
-/* The same, made if need be; NULL when out of memory. */
+/* The same, made if need be, and in this round's view; NULL when out of memory. */
 struct holder *claims_holder(
 	struct claims *c, const char *uid, const char *namespace, const char *name);
 /* Its rest, made if need be; NULL when out of memory. */
@@ -175,14 +191,6 @@ void holder_tidy(struct holder *h);
 const char *holder_why(const struct holder *h);
 /* Has it a claim, whole on all its servers? */
 bool holder_complete(const struct holder *h);
-/* Read the picture anew, into c->now and the holders. False: out of memory. */
-bool claims_look(struct claims *c);
-/* The same on a list of the GPUServers that is begun after this call. False also where none came in
- * time: a round comes soon. */
-bool claims_look_anew(struct claims *c);
-
-/* Call fn(ctx, i) for each i below n, sixteen at a time. */
-void run_side_by_side(size_t n, void (*fn)(void *ctx, size_t i), void *ctx);
 
 /* ---- claims_end.c ---- */
 
