@@ -15,14 +15,12 @@
 #include "base/yaml/yaml_place.h"
 
 #define BOM "\xef\xbb\xbf"
-/* Wider steps are not imitated. */
-#define STEP_MAX 16
 
 struct splicing {
 	struct slice text; /* behind the BOM */
 	size_t pos;        /* what is in front has been copied or left out */
 	struct yaml_pen pen;
-	unsigned lines; /* indentation of the document, when it is JSON on several lines */
+	unsigned lines; /* of its document, as yaml_pen_imitate says */
 };
 
 static void copy_to(struct splicing *s, size_t to)
@@ -371,57 +369,7 @@ static void splice(struct splicing *s, const struct yaml_node *in)
 	s->pen.lines = lines;
 }
 
-/* ---- how the document is written ---- */
-
-/* The column of the units of a block collection that was read, from 1; 0 when nobody knows. */
-static unsigned column_of(const struct yaml_node *node)
-{
-	if (node->style != YAML_BLOCK || !(node->anchor.at || node->tag.at))
-		return node->style == YAML_BLOCK ? node->column : 0;
-	return node->kind == YAML_MAP && node->first ? node->first->column : 0;
-}
-
-/* How far the first collection of this kind is indented in the map that it stands in. */
-static bool find_step(const struct yaml_node *node, enum yaml_kind kind, unsigned *ret)
-{
-	unsigned from = node->kind == YAML_MAP ? column_of(node) : 0;
-
-	for (const struct yaml_node *c = node->first; c; c = c->next) {
-		unsigned to = c->kind == kind ? column_of(c) : 0;
-
-		if (from && to >= from + (kind == YAML_MAP ? 1 : 0) && to <= from + STEP_MAX) {
-			*ret = to - from;
-			return true;
-		}
-		if (find_step(c, kind, ret))
-			return true;
-	}
-	return false;
-}
-
-static void look_at_style(struct splicing *s, const struct yaml_doc *doc)
-{
-	const struct yaml_node *root = doc->root, *first = root->was ? root->was[0] : root->first;
-	const char *end = s->text.len ? memchr(s->text.at, '\n', s->text.len) : NULL;
-
-	s->pen.newline = end && end > s->text.at && end[-1] == '\r' ? "\r\n" : "\n";
-	s->pen.fill = ' ';
-	s->pen.map_step = 2;
-	s->pen.seq_step = 0;
-	s->pen.json = doc->json;
-	find_step(root, YAML_MAP, &s->pen.map_step);
-	find_step(root, YAML_SEQ, &s->pen.seq_step);
-	if (!doc->json || !first)
-		return;
-	size_t line = yaml_place_line_begin(s->text, first->from);
-
-	s->pen.tight = yaml_place_char(s->text, first->to) == ':' &&
-		       !yaml_place_is_blank(yaml_place_char(s->text, first->to + 1));
-	if (yaml_place_begins_line(s->text, first->from) && line < first->from) {
-		s->lines = (unsigned)(first->from - line);
-		s->pen.fill = yaml_place_char(s->text, line);
-	}
-}
+/* ---- whole texts ---- */
 
 /* What was written must read as what was meant: a manifest is no place for a guess. */
 static int check(
@@ -473,7 +421,7 @@ int yaml_splice(const struct yaml_stream *docs, struct slice text, struct buf *o
 	for (const struct yaml_doc *doc = docs->first; doc; doc = doc->next) {
 		struct run root = {.in = doc->root};
 
-		look_at_style(&s, doc);
+		s.lines = yaml_pen_imitate(&s.pen, s.text, doc);
 		if (is_rewritten(doc->root))
 			put_here(&s, &root, doc->root);
 		else if (doc->root->was)
