@@ -3,174 +3,14 @@
  * taken on trust. */
 #include "base/base64.h"
 #include "base/json/json_read.h"
-#include "base/text.h"
 #include "webhook/core/image/image.h"
 #include "webhook/core/pod/foreign.h"
 #include "webhook/core/pod/plan.h"
+#include "webhook/core/pod/plan_get.h"
 #include "webhook/core/pod/plan_ties.h"
 #include "webhook/core/pool/filter.h"
 
 #define PLAN_NODES_MAX 20000
-
-/* What the readers below share. */
-struct reader {
-	const struct json *j;
-	struct arena *a;
-	struct err *err;
-};
-
-static int bad(struct reader *r, const struct json_node *v, const char *key, const char *expected)
-{
-	/* lists hold what the pod's variables were: they are not quoted */
-	struct slice raw = json_is(v, JSON_ARRAY) || json_is(v, JSON_OBJECT)
-				   ? slice_of(json_type_name(v))
-				   : json_raw(r->j, v);
-
-	err_set(r->err, ERR_INVALID, "found %.*s, expected %s",
-		raw.at ? (int)(raw.len > 60 ? 60 : raw.len) : 7, raw.at ? raw.at : "nothing",
-		expected);
-	return err_in(r->err, "%s", key);
-}
-
-static int get_str(struct reader *r, const struct json_node *obj, const char *key, bool required,
-	struct slice *ret)
-{
-	const struct json_node *v = json_get(r->j, obj, slice_of(key));
-
-	*ret = (struct slice){0};
-	if (!v && !required)
-		return 0;
-	if (!json_is(v, JSON_STRING))
-		return bad(r, v, key, "a string");
-	*ret = json_str(r->j, v, r->a);
-	return ret->at ? 0 : err_set(r->err, ERR_NOMEM, "out of memory");
-}
-
-static int get_uint(struct reader *r, const struct json_node *obj, const char *key, int64_t min,
-	int64_t max, uint64_t *ret)
-{
-	const struct json_node *v = json_get(r->j, obj, slice_of(key));
-	int64_t n = 0;
-
-	*ret = 0;
-	if (!v)
-		return 0;
-	if (!json_int(r->j, v, &n) || n < min || n > max)
-		return bad(r, v, key, "a whole number in its range");
-	*ret = (uint64_t)n;
-	return 0;
-}
-
-/* Is it there, and so? */
-static int get_bool(
-	struct reader *r, const struct json_node *obj, const char *key, bool so, bool *ret)
-{
-	const struct json_node *v = json_get(r->j, obj, slice_of(key));
-
-	if (v && !json_is(v, JSON_TRUE) && !json_is(v, JSON_FALSE))
-		return bad(r, v, key, "true or false");
-	*ret = json_is(v, so ? JSON_TRUE : JSON_FALSE);
-	return 0;
-}
-
-/* An array of at most max elements; absent is fine. What costs time for each of them is bounded
- * here. */
-static int get_array(struct reader *r, const struct json_node *obj, const char *key, size_t max,
-	const struct json_node **ret)
-{
-	const struct json_node *v = json_get(r->j, obj, slice_of(key));
-
-	*ret = v;
-	if (!v)
-		return 0;
-	if (!json_is(v, JSON_ARRAY))
-		return bad(r, v, key, "an array");
-	if (v->count <= max)
-		return 0;
-	err_set(r->err, ERR_INVALID, "found %u elements, expected at most %zu", v->count, max);
-	return err_in(r->err, "%s", key);
-}
-
-static int get_list(struct reader *r, const struct json_node *obj, const char *key, size_t max,
-	struct slice **ret, size_t *ret_n)
-{
-	const struct json_node *v;
-	size_t n = 0;
-
-	*ret = NULL;
-	*ret_n = 0;
-	if (get_array(r, obj, key, max, &v) < 0)
-		return r->err->code;
-	if (!v)
-		return 0;
-	*ret = arena_array(r->a, v->count, sizeof(**ret));
-	if (!*ret)
-		return err_set(r->err, ERR_NOMEM, "out of memory");
-	JSON_EACH(r->j, v, e)
-	{
-		if (!json_is(e, JSON_STRING))
-			return bad(r, e, key, "a string");
-		(*ret)[n++] = json_str(r->j, e, r->a);
-	}
-	*ret_n = n;
-	return 0;
-}
-
-/* A list of names, each once: what is found by one name is written once. */
-static int get_names(struct reader *r, const struct json_node *obj, const char *key,
-	struct slice **ret, size_t *ret_n)
-{
-	if (get_list(r, obj, key, PLAN_NAMES_MAX, ret, ret_n) < 0)
-		return r->err->code;
-	for (size_t i = 0; i < *ret_n; i++)
-		for (size_t k = 0; k < i; k++)
-			if (slice_eq((*ret)[i], (*ret)[k])) {
-				err_set(r->err, ERR_INVALID, "the same name stands here twice");
-				return err_in(r->err, "%s/%zu", key, i);
-			}
-	return 0;
-}
-
-/* The names in "made" that are in the table. */
-static int get_made(struct reader *r, const struct json_node *obj, const char *const *names,
-	bool **made, size_t n)
-{
-	struct slice *list;
-	size_t len;
-
-	if (get_list(r, obj, "made", PLAN_NAMES_MAX, &list, &len) < 0)
-		return r->err->code;
-	for (size_t i = 0; i < len; i++)
-		for (size_t k = 0; k < n; k++)
-			if (slice_is(list[i], names[k]))
-				*made[k] = true;
-	return 0;
-}
-
-static int get_word(struct reader *r, const struct json_node *obj, const char *key,
-	const char *const *words, size_t n, const char *expected, size_t *ret)
-{
-	const struct json_node *v = json_get(r->j, obj, slice_of(key));
-
-	for (size_t i = 0; i < n; i++)
-		if (json_is_str(r->j, v, slice_of(words[i]))) {
-			*ret = i;
-			return 0;
-		}
-	return bad(r, v, key, expected);
-}
-
-static int get_object(
-	struct reader *r, const struct json_node *obj, const char *key, struct slice *ret)
-{
-	const struct json_node *v = json_get(r->j, obj, slice_of(key));
-
-	*ret = (struct slice){0};
-	if (v && !json_is(v, JSON_OBJECT))
-		return bad(r, v, key, "an object");
-	*ret = json_raw(r->j, v);
-	return 0;
-}
 
 /* Does the plan speak of this variable already, by either name? */
 static bool env_known(const struct plan_container *c, struct slice name)
@@ -182,11 +22,11 @@ static bool env_known(const struct plan_container *c, struct slice name)
 	return false;
 }
 
-static int read_env(struct reader *r, const struct json_node *obj, struct plan_container *c)
+static int read_env(struct plan_reader *r, const struct json_node *obj, struct plan_container *c)
 {
 	const struct json_node *v;
 
-	if (get_array(r, obj, "env", PLAN_ENV_MAX, &v) < 0)
+	if (plan_get_array(r, obj, "env", PLAN_ENV_MAX, &v) < 0)
 		return r->err->code;
 	if (!v)
 		return 0;
@@ -198,15 +38,15 @@ static int read_env(struct reader *r, const struct json_node *obj, struct plan_c
 		struct plan_env *env = &c->env[c->n_env];
 		const struct json_node *was = json_get(r->j, e, SLICE("was"));
 
-		if (get_str(r, e, "name", true, &env->name) < 0 ||
-			get_str(r, e, "moved", false, &env->moved) < 0)
+		if (plan_get_str(r, e, "name", true, &env->name) < 0 ||
+			plan_get_str(r, e, "moved", false, &env->moved) < 0)
 			return err_in(r->err, "env/%zu", c->n_env);
 		if (env_known(c, env->name) || (env->moved.at && env_known(c, env->moved))) {
 			err_set(r->err, ERR_INVALID, "the same name stands here twice");
 			return err_in(r->err, "env/%zu", c->n_env);
 		}
 		if (was && !json_is(was, JSON_STRING) && !json_is(was, JSON_NULL))
-			return bad(r, was, "env", "a string or null");
+			return plan_bad(r, was, "env", "a string or null");
 		env->had = was != NULL;
 		env->was = json_inside(r->j, was);
 		c->n_env++;
@@ -214,16 +54,16 @@ static int read_env(struct reader *r, const struct json_node *obj, struct plan_c
 	return 0;
 }
 
-static int read_share(struct reader *r, const struct json_node *obj, struct plan_container *c)
+static int read_share(struct plan_reader *r, const struct json_node *obj, struct plan_container *c)
 {
 	uint64_t amount, percent, argv, slot;
 
-	if (get_uint(r, obj, "amount", 1, GPU_AMOUNT_MAX, &amount) < 0 ||
-		get_uint(r, obj, "percent", 1, 100, &percent) < 0 ||
-		get_uint(r, obj, "memoryMB", 1, 1000000000, &c->memory_mb) < 0 ||
-		get_uint(r, obj, "units", 1, INT64_C(1) << 53, &c->units) < 0 ||
-		get_uint(r, obj, "argv", 0, 10000, &argv) < 0 ||
-		get_uint(r, obj, "slot", 0, PLAN_CONTAINERS_MAX - 1, &slot) < 0)
+	if (plan_get_uint(r, obj, "amount", 1, GPU_AMOUNT_MAX, &amount) < 0 ||
+		plan_get_uint(r, obj, "percent", 1, 100, &percent) < 0 ||
+		plan_get_uint(r, obj, "memoryMB", 1, 1000000000, &c->memory_mb) < 0 ||
+		plan_get_uint(r, obj, "units", 1, INT64_C(1) << 53, &c->units) < 0 ||
+		plan_get_uint(r, obj, "argv", 0, 10000, &argv) < 0 ||
+		plan_get_uint(r, obj, "slot", 0, PLAN_CONTAINERS_MAX - 1, &slot) < 0)
 		return r->err->code;
 	if (amount == 0 || c->units == 0)
 		return err_set(r->err, ERR_INVALID, "amount and units are missing");
@@ -236,23 +76,24 @@ static int read_share(struct reader *r, const struct json_node *obj, struct plan
 	return 0;
 }
 
-static int read_image(struct reader *r, const struct json_node *obj, struct plan_container *c)
+static int read_image(struct plan_reader *r, const struct json_node *obj, struct plan_container *c)
 {
 	const struct json_node *v = json_get(r->j, obj, SLICE("image"));
 	uint64_t words;
 
 	if (!v)
 		return 0;
-	if (get_str(r, v, "digest", true, &c->image) < 0 ||
-		get_uint(r, v, "words", 1, IMAGE_WORDS_MAX, &words) < 0)
+	if (plan_get_str(r, v, "digest", true, &c->image) < 0 ||
+		plan_get_uint(r, v, "words", 1, IMAGE_WORDS_MAX, &words) < 0)
 		return err_in(r->err, "image");
 	if (!image_is_digest(c->image) || words == 0)
-		return bad(r, v, "image", "a digest and a number of words");
+		return plan_bad(r, v, "image", "a digest and a number of words");
 	c->image_words = (uint32_t)words;
 	return 0;
 }
 
-static int read_container(struct reader *r, const struct json_node *v, struct plan_container *c)
+static int read_container(
+	struct plan_reader *r, const struct json_node *v, struct plan_container *c)
 {
 	static const char *const kinds[] = {"app", "init", "restartable"};
 	static const char *const modes[] = {"none", "wrapped", "shell", "own"};
@@ -260,15 +101,17 @@ static int read_container(struct reader *r, const struct json_node *v, struct pl
 	bool *made[] = {&c->made_limits, &c->made_requests, &c->made_env, &c->made_mounts};
 	size_t kind = 0, mode = 0;
 
-	if (get_str(r, v, "name", true, &c->name) < 0 ||
-		get_word(r, v, "kind", kinds, 3, "app, init or restartable", &kind) < 0 ||
-		get_word(r, v, "command", modes, 4, "none, wrapped, shell or own", &mode) < 0 ||
+	if (plan_get_str(r, v, "name", true, &c->name) < 0 ||
+		plan_get_word(r, v, "kind", kinds, 3, "app, init or restartable", &kind) < 0 ||
+		plan_get_word(r, v, "command", modes, 4, "none, wrapped, shell or own", &mode) <
+			0 ||
 		read_share(r, v, c) < 0 || read_image(r, v, c) < 0 ||
-		get_object(r, v, "askedLimits", &c->asked_limits) < 0 ||
-		get_object(r, v, "askedRequests", &c->asked_requests) < 0 ||
-		read_env(r, v, c) < 0 || get_names(r, v, "mounts", &c->mounts, &c->n_mounts) < 0 ||
-		get_names(r, v, "kept", &c->kept, &c->n_kept) < 0 ||
-		get_made(r, v, made_names, made, 4) < 0)
+		plan_get_object(r, v, "askedLimits", &c->asked_limits) < 0 ||
+		plan_get_object(r, v, "askedRequests", &c->asked_requests) < 0 ||
+		read_env(r, v, c) < 0 ||
+		plan_get_names(r, v, "mounts", &c->mounts, &c->n_mounts) < 0 ||
+		plan_get_names(r, v, "kept", &c->kept, &c->n_kept) < 0 ||
+		plan_get_made(r, v, made_names, made, 4) < 0)
 		return r->err->code;
 	c->foreign = foreign_keys_in(r->j, json_get(r->j, v, SLICE("askedLimits"))) |
 		     foreign_keys_in(r->j, json_get(r->j, v, SLICE("askedRequests")));
@@ -277,12 +120,12 @@ static int read_container(struct reader *r, const struct json_node *v, struct pl
 	return 0;
 }
 
-static int read_containers(struct reader *r, const struct json_node *root, struct plan *p)
+static int read_containers(struct plan_reader *r, const struct json_node *root, struct plan *p)
 {
 	const struct json_node *v = json_get(r->j, root, SLICE("containers"));
 
 	if (!json_is(v, JSON_ARRAY) || v->count == 0 || v->count > PLAN_CONTAINERS_MAX)
-		return bad(r, v, "containers", "an array of 1 to 256 containers");
+		return plan_bad(r, v, "containers", "an array of 1 to 256 containers");
 	p->containers = arena_array(r->a, v->count, sizeof(*p->containers));
 	if (!p->containers)
 		return err_set(r->err, ERR_NOMEM, "out of memory");
@@ -301,11 +144,11 @@ static int read_containers(struct reader *r, const struct json_node *root, struc
 	return 0;
 }
 
-static int read_servers(struct reader *r, const struct json_node *root, struct plan *p)
+static int read_servers(struct plan_reader *r, const struct json_node *root, struct plan *p)
 {
 	const struct json_node *v;
 
-	if (get_array(r, root, "servers", PLAN_SERVERS_MAX, &v) < 0)
+	if (plan_get_array(r, root, "servers", PLAN_SERVERS_MAX, &v) < 0)
 		return r->err->code;
 	if (!v)
 		return 0;
@@ -315,15 +158,15 @@ static int read_servers(struct reader *r, const struct json_node *root, struct p
 		return err_set(r->err, ERR_NOMEM, "out of memory");
 	JSON_EACH(r->j, v, e)
 	{
-		if (get_str(r, e, "name", true, &p->servers[p->n_servers]) < 0 ||
-			get_str(r, e, "address", true, &p->addresses[p->n_servers]) < 0)
+		if (plan_get_str(r, e, "name", true, &p->servers[p->n_servers]) < 0 ||
+			plan_get_str(r, e, "address", true, &p->addresses[p->n_servers]) < 0)
 			return err_in(r->err, "servers/%zu", p->n_servers);
 		p->n_servers++;
 	}
 	return 0;
 }
 
-static int read_hash(struct reader *r, const struct json_node *root, uint64_t *ret)
+static int read_hash(struct plan_reader *r, const struct json_node *root, uint64_t *ret)
 {
 	const struct json_node *v = json_get(r->j, root, SLICE("hash"));
 	struct slice s = json_inside(r->j, v);
@@ -337,24 +180,24 @@ static int read_hash(struct reader *r, const struct json_node *root, uint64_t *r
 		else if (c >= 'a' && c <= 'f')
 			*ret = *ret << 4 | (uint64_t)(c - 'a' + 10);
 		else
-			return bad(r, v, "hash", "16 hexadecimal digits");
+			return plan_bad(r, v, "hash", "16 hexadecimal digits");
 	}
-	return s.len == 16 ? 0 : bad(r, v, "hash", "16 hexadecimal digits");
+	return s.len == 16 ? 0 : plan_bad(r, v, "hash", "16 hexadecimal digits");
 }
 
-static int read_client(struct reader *r, const struct json_node *root, struct plan *p)
+static int read_client(struct plan_reader *r, const struct json_node *root, struct plan *p)
 {
 	const struct json_node *v = json_get(r->j, root, SLICE("client"));
 
 	if (!v)
 		return 0;
-	if (get_str(r, v, "os", true, &p->os) < 0 ||
-		get_str(r, v, "version", true, &p->version_of_client) < 0)
+	if (plan_get_str(r, v, "os", true, &p->os) < 0 ||
+		plan_get_str(r, v, "version", true, &p->version_of_client) < 0)
 		return err_in(r->err, "client");
 	return 0;
 }
 
-static bool get_bytes(struct reader *r, const struct json_node *obj, const char *key,
+static bool get_bytes(struct plan_reader *r, const struct json_node *obj, const char *key,
 	unsigned char ret[PLAN_PROOF_BYTES])
 {
 	struct slice text = json_inside(r->j, json_get(r->j, obj, slice_of(key)));
@@ -372,7 +215,7 @@ static bool get_bytes(struct reader *r, const struct json_node *obj, const char 
 }
 
 /* What is no proof is none: its pod is judged as one without. */
-static void read_proof(struct reader *r, const struct json_node *root, struct plan_proof *ret)
+static void read_proof(struct plan_reader *r, const struct json_node *root, struct plan_proof *ret)
 {
 	const struct json_node *v = json_get(r->j, root, SLICE("proof"));
 	struct slice shape = json_inside(r->j, json_get(r->j, v, SLICE("shape")));
@@ -389,7 +232,7 @@ static void read_proof(struct reader *r, const struct json_node *root, struct pl
 
 /* Whoever cannot tell a container what it needs must not claim for it: an unknown value is refused.
  */
-static int read_late(struct reader *r, const struct json_node *root, struct plan_late *late)
+static int read_late(struct plan_reader *r, const struct json_node *root, struct plan_late *late)
 {
 	static const char *const granularities[] = {"gpu", "server"};
 	const struct json_node *v = json_get(r->j, root, SLICE("late"));
@@ -399,9 +242,9 @@ static int read_late(struct reader *r, const struct json_node *root, struct plan
 	if (!v)
 		return 0;
 	if (!json_is(v, JSON_OBJECT))
-		return bad(r, v, "late", "an object");
-	if (get_names(r, v, "values", &list, &n) < 0 ||
-		get_word(r, v, "granularity", granularities, 2, "gpu or server", &whole) < 0)
+		return plan_bad(r, v, "late", "an object");
+	if (plan_get_names(r, v, "values", &list, &n) < 0 ||
+		plan_get_word(r, v, "granularity", granularities, 2, "gpu or server", &whole) < 0)
 		return err_in(r->err, "late");
 	late->whole_servers = whole == 1;
 	late->one_server = json_is(json_get(r->j, v, SLICE("oneServer")), JSON_TRUE);
@@ -414,30 +257,30 @@ static int read_late(struct reader *r, const struct json_node *root, struct plan
 			!slice_is(list[i], late_value_name((enum late_value)value)))
 			value++;
 		if (value == LATE_VALUES)
-			return bad(r, json_get(r->j, v, SLICE("values")), "late/values",
+			return plan_bad(r, json_get(r->j, v, SLICE("values")), "late/values",
 				"servers, server_host, gpus and gpu_indexes");
 		late->values |= 1u << value;
 	}
-	return n > 0 ? 0 : bad(r, v, "late", "at least one of its values");
+	return n > 0 ? 0 : plan_bad(r, v, "late", "at least one of its values");
 }
 
 /* Only who waits can wait for others. */
-static int read_gang(struct reader *r, const struct json_node *root, struct plan *p)
+static int read_gang(struct plan_reader *r, const struct json_node *root, struct plan *p)
 {
 	uint64_t size;
 
-	if (get_str(r, root, "gang", false, &p->gang) < 0 ||
-		get_uint(r, root, "gangSize", 1, GANG_SIZE_MAX, &size) < 0)
+	if (plan_get_str(r, root, "gang", false, &p->gang) < 0 ||
+		plan_get_uint(r, root, "gangSize", 1, GANG_SIZE_MAX, &size) < 0)
 		return r->err->code;
 	p->gang_size = (uint32_t)size;
 	if (p->gang.at ? p->waits : size == 0)
 		return 0;
-	return bad(r, json_get(r->j, root, SLICE("gang")), "gang",
+	return plan_bad(r, json_get(r->j, root, SLICE("gang")), "gang",
 		"a name, and gangSize where it is known, of a pod that waits, or neither");
 }
 
 /* Values of two containers must not be one. */
-static int check_slots(struct reader *r, const struct plan *p)
+static int check_slots(struct plan_reader *r, const struct plan *p)
 {
 	for (size_t i = 0; p->late.values && i < p->n_containers; i++)
 		for (size_t k = 0; k < i; k++)
@@ -448,7 +291,7 @@ static int check_slots(struct reader *r, const struct plan *p)
 	return 0;
 }
 
-static int read_root(struct reader *r, const struct json_node *root, struct plan *p)
+static int read_root(struct plan_reader *r, const struct json_node *root, struct plan *p)
 {
 	static const char *const modes[] = {"injection", "full"};
 	static const char *const made_names[] = {"labels", "initContainers", "volumes",
@@ -459,41 +302,41 @@ static int read_root(struct reader *r, const struct json_node *root, struct plan
 	size_t mode = 0;
 
 	if (!json_is(root, JSON_OBJECT))
-		return bad(r, root, "", "an object");
-	if (get_uint(r, root, "v", 1, 1000, &version) < 0)
+		return plan_bad(r, root, "", "an object");
+	if (plan_get_uint(r, root, "v", 1, 1000, &version) < 0)
 		return r->err->code;
 	if (version == 0)
-		return bad(r, json_get(r->j, root, SLICE("v")), "v", "the plan's version");
+		return plan_bad(r, json_get(r->j, root, SLICE("v")), "v", "the plan's version");
 	p->version = (uint32_t)version;
-	if (get_str(r, root, "profile", true, &p->profile) < 0 ||
+	if (plan_get_str(r, root, "profile", true, &p->profile) < 0 ||
 		read_hash(r, root, &p->hash) < 0 || read_client(r, root, p) < 0 ||
-		get_word(r, root, "mode", modes, 2, "full or injection", &mode) < 0 ||
-		get_uint(r, root, "totalMB", 1, 1000000000, &p->total_mb) < 0 ||
-		get_bool(r, root, "nodeResource", false, &p->node_resource_off) < 0 ||
-		get_list(r, root, "filters", FILTERS_MAX, &p->filters, &p->n_filters) < 0 ||
+		plan_get_word(r, root, "mode", modes, 2, "full or injection", &mode) < 0 ||
+		plan_get_uint(r, root, "totalMB", 1, 1000000000, &p->total_mb) < 0 ||
+		plan_get_bool(r, root, "nodeResource", false, &p->node_resource_off) < 0 ||
+		plan_get_list(r, root, "filters", FILTERS_MAX, &p->filters, &p->n_filters) < 0 ||
 		read_servers(r, root, p) < 0 || read_late(r, root, &p->late) < 0 ||
-		get_uint(r, root, "gate", 1, 65535 - PROFILE_GATE_SERVERS, &gate) < 0 ||
-		get_str(r, root, "pullSecret", false, &p->pull_secret) < 0 ||
-		get_bool(r, root, "waits", true, &p->waits) < 0 || read_gang(r, root, p) < 0 ||
+		plan_get_uint(r, root, "gate", 1, 65535 - PROFILE_GATE_SERVERS, &gate) < 0 ||
+		plan_get_str(r, root, "pullSecret", false, &p->pull_secret) < 0 ||
+		plan_get_bool(r, root, "waits", true, &p->waits) < 0 || read_gang(r, root, p) < 0 ||
 		read_containers(r, root, p) < 0 || check_slots(r, p) < 0 ||
-		get_names(r, root, "initContainers", &p->inits, &p->n_inits) < 0 ||
-		get_names(r, root, "volumes", &p->volumes, &p->n_volumes) < 0 ||
-		get_names(r, root, "keys", &p->keys, &p->n_keys) < 0 ||
-		get_made(r, root, made_names, made, 7) < 0 ||
+		plan_get_names(r, root, "initContainers", &p->inits, &p->n_inits) < 0 ||
+		plan_get_names(r, root, "volumes", &p->volumes, &p->n_volumes) < 0 ||
+		plan_get_names(r, root, "keys", &p->keys, &p->n_keys) < 0 ||
+		plan_get_made(r, root, made_names, made, 7) < 0 ||
 		plan_ties_read(r->j, root, r->a, &p->ties, r->err) < 0)
 		return r->err->code;
 	p->gate_port = (uint16_t)gate;
 	p->guarded = json_is(json_get(r->j, root, SLICE("guarded")), JSON_TRUE);
 	p->full = mode == 1;
 	read_proof(r, root, &p->proof);
-	return get_str(r, root, "statusWas", false, &p->status_was);
+	return plan_get_str(r, root, "statusWas", false, &p->status_was);
 }
 
 int plan_read(struct slice text, struct arena *a, struct plan *ret, struct err *err)
 {
 	struct plan p = {0};
 	struct json j = {0};
-	struct reader r = {&j, a, err};
+	struct plan_reader r = {&j, a, err};
 	char *copy;
 	int rc;
 
