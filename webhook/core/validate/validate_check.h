@@ -33,8 +33,27 @@ struct checking {
 /* Put the container's path and a place in it in front of the error's; returns its code. */
 int check_in(struct checking *c, const struct pod_container *pc, const char *where);
 
-/* The container's command against the plan: word for word. ERR_REFUSED "PlanMismatch" with
- * a path, ERR_NOMEM. */
+/* What the profile renders in the pod or a container: its name or path, and the whole object. */
+struct check_part {
+	struct slice name, json;
+};
+
+/* Such parts are in the array, each found by its `key`, as they were rendered. what: the word for
+ * one in a message. Errors of check_container, with the path of the array. */
+int check_parts(struct checking *c, const struct json_node *array, const char *key,
+	const struct check_part *parts, size_t n, const char *what, const char *where);
+
+/* A container that the plan speaks of is there, with all that the profile writes for what it asks
+ * and nothing else of ours. ERR_REFUSED "PlanMismatch" with a path, ERR_NOMEM; where the profile
+ * cannot express what it asks, errors of profile_expresses. */
+int check_container(struct checking *c, const struct plan_container *plan);
+
+/* Its units alone: those that the plan says, which are what the plan's request comes to. Errors as
+ * above. */
+int check_resources(
+	struct checking *c, const struct pod_container *pc, const struct plan_container *plan);
+
+/* The container's command against the plan: word for word. Errors as above. */
 int check_command(struct checking *c, const struct pod_container *pc,
 	const struct plan_container *plan, const struct launch *l);
 
