@@ -1,77 +1,20 @@
-// SPDX-License-Identifier: Apache-2.0
-// cluster: the parts of a replica in a cluster, in the order in which they need each other.
-#include "webhook/cluster/cluster.h"
-
-#include <pthread.h>
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: the parts of a replica in a cluster, in the order in which they need each other. */
 #include <stdlib.h>
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-
-#include "webhook/cluster/claims/claims.h"
-#include "webhook/cluster/leader/leader.h"
+#include "webhook/cluster/cluster_impl.h"
 #include "webhook/cluster/ledger/ledger_kube.h"
-#include "webhook/cluster/ledger/quota_look.h"
-#include "webhook/cluster/ledger/servers.h"
-#include "webhook/cluster/ledger/waiting_look.h"
 #include "webhook/cluster/policy/policy_look.h"
 #include "webhook/cluster/reconcile/hook_look.h"
-#include "webhook/cluster/reconcile/policy_keeper.h"
-#include "webhook/cluster/reconcile/policy_teller.h"
-#include "webhook/cluster/reconcile/pool_keeper.h"
-#include "webhook/cluster/reconcile/probe_poll.h"
-#include "webhook/cluster/reconcile/server_keeper.h"
-#include "webhook/cluster/reconcile/usage_keeper.h"
-#include "webhook/cluster/secrets/cert_keeper.h"
-#include "webhook/cluster/secrets/plan_key_secret.h"
 #include "webhook/cluster/secrets/pull_secrets.h"
 #include "webhook/cluster/secrets/secret_gate.h"
-#include "webhook/cluster/secrets/secret_sync.h"
 #include "webhook/cluster/secrets/tls_secret.h"
 #include "webhook/cluster/usage_count.h"
 
 /* What was taken in vain is given back within this time of the end; the leader sees to the rest. */
 #define GIVE_BACK_MS 3000
-/* list_duties and list_policies, where the settings want all of them. */
-#define DUTIES_MAX 11
-/* The leader waits so long for a namespace, or a policy, that its picture does not show yet. */
-#define POLICY_MS 1000
-
-struct cluster {
-	struct cluster_config cfg;
-	struct arena arena;
-	struct kube_config api;
-	const char *namespace, *identity;
-	struct kube *kube;
-	struct servers *servers;
-	struct ledger *ledger;
-	struct tls_secret *tls;
-	struct hook_look *hooks;
-	struct policy_look *policies; /* NULL: there are none */
-	/* For those who may wait, and who may not. */
-	struct policy_source policies_asked, policies_shown;
-	struct policy_keeper_config accounts;
-	struct policy_teller_config told;
-	struct plan_key_config plan_keys;
-	struct plan_key_look *plan_key_look;
-	pthread_mutex_t lock;
-	struct leader *
-		leader; /* guarded by lock: the watch of the servers, which outlives it, calls it */
-	struct claims_config claims;
-	struct server_keeper_config keeper;
-	struct pool_keeper_config pool;
-	struct usage_keeper_config usage;
-	struct usage_count *count; /* NULL: nobody is shown it */
-	struct probe_poll_config probes, gates;
-	struct cert_keeper_config certs;
-	struct secret_sync_config secrets;
-	struct secret_gate *gate; /* NULL: no Secrets are copied */
-	struct quota_look quotas;
-	struct waiting_look waiting;
-	struct leader_duty duties[DUTIES_MAX];
-	size_t n_duties;
-};
 
 /* Unique to this process: a pod that is started again must not take itself for the one before. */
 static const char *make_identity(const char *pod, struct arena *a)
@@ -106,106 +49,6 @@ static int find_api(struct cluster *c, struct err *err)
 			"found no namespace for our Lease and Secrets, expected --namespace, or "
 			"cluster.namespace in the config file");
 	return 0;
-}
-
-static int ask_policy(void *ctx, struct slice namespace, struct arena *a, const struct policy **ret,
-	struct err *err)
-{
-	return policy_look_of(ctx, namespace, false, clock_ms() + POLICY_MS, a, ret, err);
-}
-
-static int show_policy(void *ctx, struct slice namespace, struct arena *a,
-	const struct policy **ret, struct err *err)
-{
-	return policy_look_of(ctx, namespace, false, 0, a, ret, err);
-}
-
-/* What the leader does by policies. */
-static void list_policies(struct cluster *c)
-{
-	if (!c->policies)
-		return;
-	c->policies_asked = (struct policy_source){c->policies, ask_policy};
-	c->policies_shown = (struct policy_source){c->policies, show_policy};
-	c->claims.policies = &c->policies_asked;
-	c->claims.accounts = ledger_kube_accounts(c->ledger);
-	accounts_set_policies(c->claims.accounts, &c->policies_shown);
-	c->accounts = (struct policy_keeper_config){.kube = c->kube,
-		.servers = c->servers,
-		.accounts = c->claims.accounts,
-		.log = c->cfg.log};
-	c->duties[c->n_duties++] = policy_keeper_duty(&c->accounts);
-	c->told = (struct policy_teller_config){.kube = c->kube, .log = c->cfg.log};
-	c->duties[c->n_duties++] = policy_teller_duty(&c->told);
-}
-
-static void list_duties(struct cluster *c)
-{
-	const struct cluster_settings *st = c->cfg.settings;
-
-	c->claims = (struct claims_config){.kube = c->kube,
-		.servers = c->servers,
-		.log = c->cfg.log,
-		.metrics = c->cfg.metrics,
-		.source = c->cfg.source,
-		.carrier = c->cfg.carrier,
-		.waiting = &c->waiting,
-		.max_grace_ms = st->max_grace_ms,
-		.classes = {st->priority_classes, st->n_priority_classes},
-		.reserve_ms = st->reserve_ms,
-		.evict_ms = st->eviction ? st->evict_after_ms : 0};
-	c->keeper = (struct server_keeper_config){.kube = c->kube,
-		.servers = c->servers,
-		.log = c->cfg.log,
-		.adopted = claims_adopted_since,
-		.adopted_ctx = &c->claims};
-	c->pool = (struct pool_keeper_config){
-		.kube = c->kube, .servers = c->servers, .ledger = c->ledger, .log = c->cfg.log};
-	c->usage = (struct usage_keeper_config){.kube = c->kube,
-		.servers = c->servers,
-		.log = c->cfg.log,
-		.metrics = c->cfg.metrics,
-		.enabled = st->usage};
-	c->probes = (struct probe_poll_config){.kube = c->kube,
-		.servers = c->servers,
-		.log = c->cfg.log,
-		.metrics = c->cfg.metrics,
-		.namespace = c->namespace,
-		.every_ms = st->probe_every_ms};
-	c->gates = c->probes;
-	c->certs = (struct cert_keeper_config){.kube = c->kube,
-		.log = c->cfg.log,
-		.metrics = c->cfg.metrics,
-		.namespace = c->namespace,
-		.service = st->service,
-		.configuration = st->webhooks,
-		.ca_secret = st->ca_secret,
-		.tls_secret = st->tls_secret,
-		.ca_valid_s = st->ca_valid_ms / 1000,
-		.serving_valid_s = st->serving_valid_ms / 1000,
-		.policy = {st->publish_wait_ms / 1000, st->drop_wait_ms / 1000}};
-	c->secrets = (struct secret_sync_config){.kube = c->kube,
-		.servers = c->servers,
-		.log = c->cfg.log,
-		.metrics = c->cfg.metrics,
-		.namespace = c->namespace,
-		.source = st->secrets_source};
-	c->plan_keys = (struct plan_key_config){.kube = c->kube,
-		.log = c->cfg.log,
-		.metrics = c->cfg.metrics,
-		.namespace = c->namespace,
-		.keys = c->cfg.keys};
-	c->duties[c->n_duties++] = claims_duty(&c->claims);
-	c->duties[c->n_duties++] = server_keeper_duty(&c->keeper);
-	c->duties[c->n_duties++] = probe_poll_duty(&c->probes);
-	c->duties[c->n_duties++] = gate_poll_duty(&c->gates);
-	c->duties[c->n_duties++] = pool_keeper_duty(&c->pool);
-	c->duties[c->n_duties++] = usage_keeper_duty(&c->usage);
-	c->duties[c->n_duties++] = plan_key_duty(&c->plan_keys);
-	if (st->tls_manage && !c->cfg.own_certificate)
-		c->duties[c->n_duties++] = cert_keeper_duty(&c->certs);
-	if (st->secrets_sync)
-		c->duties[c->n_duties++] = secret_sync_duty(&c->secrets);
 }
 
 /* The account's name is that of the manifests; it only stands in messages. */
@@ -270,8 +113,7 @@ int cluster_new(const struct cluster_config *cfg, struct cluster **ret, struct e
 		cluster_free(c);
 		return rc;
 	}
-	list_duties(c);
-	list_policies(c);
+	cluster_list_duties(c);
 	*ret = c;
 	return 0;
 }
