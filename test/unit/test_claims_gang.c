@@ -3,7 +3,7 @@
  * rule R19). */
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/claims/claims_impl.h"
+#include "webhook/edge/metrics/metrics.h"
 
 static struct claims_api *api;
 
@@ -359,70 +359,6 @@ TEST(w11_a_job_of_its_own_namespace)
 	assert_true(pod_is_told(api, "v1", "which could not be read", SOON));
 }
 
-#define CROWD 600
-#define JOBS_ASKED "/apis/batch/*"
-
-static int64_t nothing(void *ctx, struct duty *d)
-{
-	(void)ctx, (void)d;
-	return INT64_MAX / 2;
-}
-
-static struct queue_pod crowd[CROWD + 1];
-
-/* Each of a Job of namespace m, and the last of one of namespace n. */
-static void ask_for_all(struct claims *c)
-{
-	static struct pod_waiting many[CROWD + 1];
-	static struct pod_waiting *list[CROWD + 1];
-	static char uids[CROWD][8];
-
-	*c = (struct claims){.cfg = &api->cfg,
-		.round = 1,
-		.until_ms = INT64_MAX,
-		.self = duty_start("none", nothing, NULL, NULL)};
-	assert_non_null(c->self);
-	for (size_t i = 0; i <= CROWD; i++) {
-		if (i < CROWD)
-			(void)snprintf(uids[i], sizeof(uids[i]), "m%zu", i);
-		crowd[i] = (struct queue_pod){.namespace = slice_of(i < CROWD ? "m" : "n"),
-			.name = slice_of("p"),
-			.gang_job = true,
-			.owner = slice_of(i < CROWD ? uids[i] : "o1")};
-		many[i] = (struct pod_waiting){.pod = crowd[i], .job = slice_of("three")};
-		list[i] = &many[i];
-	}
-	job_sizes(c, list, crowd, CROWD + 1);
-	job_sizes_free(c);
-	duty_stop(c->self);
-}
-
-/* Jobs of one namespace do not keep those of another from being asked, nor is all asked at once. */
-TEST(w11_many_jobs)
-{
-	struct claims c;
-
-	api->job[0].name = "three";
-	api->job[0].text = JOB("o1", "3");
-	ask_for_all(&c);
-	assert_int_equal(crowd[CROWD].gang_size, 3);
-	assert_int_equal(crowd[0].gang_size, 0);
-	assert_in_range(api_seen_of(api->api, "GET", JOBS_ASKED), 2, 256);
-	/* the others are asked in their turn, but not at once */
-	assert_true(c.until_ms > api_now_ms());
-}
-
-/* Where one has no answer the others are not asked now. */
-TEST(w11_jobs_of_an_api_server_that_is_away)
-{
-	struct claims c;
-
-	for (size_t i = 0; i <= CROWD; i++)
-		api_expect(api->api, "GET", JOBS_ASKED, 500, "");
-	ask_for_all(&c);
-	assert_in_range(api_seen_of(api->api, "GET", JOBS_ASKED), 1, 64);
-}
-
 TEST(w9_a_gang_says_why)
 {
 	put("a", STATUS(""));
@@ -443,5 +379,4 @@ TESTS_BETWEEN(set_up, tear_down, r19_nobody_is_torn, r19_a_leader_dies, r19_take
 	r19_who_decided_has_ended, r19_who_decided_has_ended_and_nobody_was_let_go,
 	w11_who_is_missing_joins_first, w11_who_is_being_deleted_is_not_missing, w11_another_size,
 	w11_an_adopted_claim_says_how_many_began, w11_as_many_as_the_job_says, w11_a_job_that_grows,
-	w11_a_job_of_its_own_namespace, w11_many_jobs, w11_jobs_of_an_api_server_that_is_away,
-	w9_a_gang_says_why)
+	w11_a_job_of_its_own_namespace, w9_a_gang_says_why)

@@ -261,7 +261,7 @@ static void stop(void *running)
 	queue_show_none(c, false);
 	claims_bars_free(c);
 	(void)pthread_mutex_destroy(&c->bars_lock);
-	job_sizes_free(c);
+	job_sizes_free(c->jobs);
 	free(c->bucket);
 	free(c->now.parts);
 	free(c->now.records);
@@ -294,7 +294,8 @@ static int start(void *ctx, void **ret, struct err *err)
 	(void)pthread_mutex_init(&c->bars_lock, NULL);
 	arena_init(&c->now.arena, PICTURE_MAX);
 	c->pods = pods_new(wake, c);
-	if (!claims_remember(c) || !c->pods) {
+	c->jobs = job_sizes_new(cfg->kube, cfg->log);
+	if (!claims_remember(c) || !c->pods || !c->jobs) {
 		(void)err_set(err, ERR_NOMEM, "out of memory for the claims");
 		stop(c);
 		return ERR_NOMEM;

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "webhook/cluster/claims/claims.h"
+#include "webhook/cluster/claims/job_sizes.h"
 #include "webhook/cluster/claims/pods.h"
 #include "webhook/cluster/duty/duty.h"
 #include "webhook/cluster/duty/side_by_side.h"
@@ -152,10 +153,8 @@ struct claims {
 	int64_t why_ms;   /* nobody is told why it waits before then */
 	struct policy_bar *bars;   /* policies whose caps were full a moment ago */
 	pthread_mutex_t bars_lock; /* of these; taken before and after nothing */
-	struct job_size **jobs;    /* of gangs that wait, by hash (claims_job.c); NULL: none */
-	int64_t jobs_ms;           /* so many Jobs were asked, and more are from then on */
-	size_t jobs_asked;
-	bool queue_begun; /* the queue has begun on a fresh list */
+	struct job_sizes *jobs;    /* of gangs that wait */
+	bool queue_begun;          /* the queue has begun on a fresh list */
 	struct picture now;
 };
 
@@ -241,13 +240,6 @@ int gang_write(struct adoption **members, size_t n, struct err *err);
 /* Take back what the holder has of an undecided gang's claims: the claim that would decide goes
  * first. ERR_CONFLICT: it has changed; else as servers_edit says. */
 int gang_take_back(struct claims *c, const struct holder *h, struct err *err);
-
-/* ---- claims_job.c ---- */
-
-/* Of those whose gang is as large as their Job says, pods[i] of list[i]: how large. What cannot be
- * read stays 0. */
-void job_sizes(struct claims *c, struct pod_waiting *const *list, struct queue_pod *pods, size_t n);
-void job_sizes_free(struct claims *c);
 
 /* ---- claims_keep.c ---- */
 

@@ -200,6 +200,13 @@ static void read_policies(struct queueing *q)
 		accounts_noted_all(c->cfg->accounts);
 }
 
+/* Of gangs that are as large as their Job says. */
+static void job_sizes(
+	struct claims *c, struct pod_waiting *const *list, struct queue_pod *pods, size_t n)
+{
+	claims_until(c, job_sizes_read(c->jobs, c->self, list, pods, n));
+}
+
 static int decide(struct queueing *q, struct err *err)
 {
 	const struct claims_config *cfg = q->c->cfg;

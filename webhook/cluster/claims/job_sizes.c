@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: gangs that are as large as their Job says (poolgate.io/gang-size: job). The Job is asked
- * while they wait, and again after some seconds, since its parallelism can be changed. */
+/* cluster: see job_sizes.h. */
+#include "webhook/cluster/claims/job_sizes.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/json/json_keys.h"
-#include "webhook/cluster/claims/claims_impl.h"
 #include "webhook/cluster/claims/job_get.h"
+#include "webhook/cluster/duty/side_by_side.h"
 #include "webhook/core/pod/queue_read.h"
 
-#define PATH_BYTES 2048
-#define SCRATCH_MAX 4096
 /* So many at a time, and then none for so long. */
 #define ASK_MAX 256
 #define ASK_EVERY_MS 1000
@@ -34,31 +33,14 @@ struct job_size {
 	char text[];
 };
 
-int job_get(struct kube *k, struct slice namespace, struct slice name, struct slice uid,
-	struct kube_answer *ret, struct err *err)
-{
-	struct buf path;
-	struct arena a;
-	const char *in, *of;
-	int rc;
-
-	*ret = (struct kube_answer){0};
-	arena_init(&a, SCRATCH_MAX);
-	buf_init(&path, PATH_BYTES);
-	in = arena_strdup(&a, namespace);
-	of = arena_strdup(&a, name);
-	if (in && of)
-		kube_path(&path, "/apis/batch/v1", in, "jobs", of, NULL);
-	rc = a.failed || path.failed
-		     ? err_set(err, ERR_NOMEM, "out of memory for the name of a Job")
-		     : kube_get(k, path.data, CLAIMS_CALL_MS, ret, err);
-	if (kube_says_gone(rc, err) ||
-		(rc == 0 && !slice_eq(kube_meta(&ret->json, json_root(&ret->json)).uid, uid)))
-		rc = err_set(err, ERR_CONFLICT, "its Job is gone");
-	buf_release(&path);
-	arena_release(&a);
-	return rc;
-}
+struct job_sizes {
+	struct kube *kube;
+	const struct log *log;
+	uint32_t round;
+	int64_t more_ms; /* so many were asked, and more are from then on */
+	size_t asked;
+	struct job_size *bucket[BUCKETS];
+};
 
 /* Of one word more, so that nobody outside can make two that collide. */
 static uint64_t hash_of(uint64_t hash, struct slice word)
@@ -81,18 +63,13 @@ static struct slice keep(char **at, struct slice word)
 }
 
 /* NULL: out of memory. */
-static struct job_size *size_of(struct claims *c, const struct pod_waiting *pod)
+static struct job_size *size_of(struct job_sizes *all, const struct pod_waiting *pod)
 {
 	struct slice namespace = pod->pod.namespace, name = pod->job, uid = pod->pod.owner;
 	uint64_t hash = hash_of(hash_of(hash_of(0, uid), name), namespace);
-	struct job_size **at, *s;
+	struct job_size **at = &all->bucket[hash % BUCKETS], *s;
 	char *text;
 
-	if (!c->jobs)
-		c->jobs = calloc(BUCKETS, sizeof(struct job_size *));
-	if (!c->jobs)
-		return NULL;
-	at = &c->jobs[hash % BUCKETS];
 	for (s = *at; s; s = s->next)
 		if (slice_eq(s->uid, uid) && slice_eq(s->name, name) &&
 			slice_eq(s->namespace, namespace))
@@ -108,13 +85,13 @@ static struct job_size *size_of(struct claims *c, const struct pod_waiting *pod)
 	return *at = s;
 }
 
-static void forget(struct claims *c, bool all)
+static void forget(struct job_sizes *all, bool these_too)
 {
-	for (size_t i = 0; c->jobs && i < BUCKETS; i++)
-		for (struct job_size **at = &c->jobs[i]; *at;) {
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct job_size **at = &all->bucket[i]; *at;) {
 			struct job_size *s = *at;
 
-			if (all || s->round != c->round) {
+			if (these_too || s->round != all->round) {
 				*at = s->next;
 				free(s);
 			} else {
@@ -126,7 +103,8 @@ static void forget(struct claims *c, bool all)
 /* ---- who is asked ---- */
 
 struct asking {
-	struct claims *c;
+	struct job_sizes *all;
+	const struct duty *self;
 	struct job_size **due;
 	size_t n;
 	atomic_bool away; /* nobody answers: the others are not asked now */
@@ -176,9 +154,9 @@ static void ask_one(void *ctx, size_t i)
 	struct err err = {0};
 	int rc;
 
-	if (atomic_load(&q->away) || duty_stopping(q->c->self))
+	if (atomic_load(&q->away) || duty_stopping(q->self))
 		return;
-	rc = job_get(q->c->cfg->kube, s->namespace, s->name, s->uid, &job, &err);
+	rc = job_get(q->all->kube, s->namespace, s->name, s->uid, &job, &err);
 	if (rc == ERR_TIMEOUT || rc == ERR_IO)
 		atomic_store(&q->away, true);
 	s->asked_ms = clock_ms();
@@ -187,42 +165,55 @@ static void ask_one(void *ctx, size_t i)
 	kube_answer_release(&job);
 	if (rc == 0)
 		return;
-	log_line(q->c->cfg->log, LOG_LEVEL_WARN, "how large a gang is cannot be read from its Job",
+	log_line(q->all->log, LOG_LEVEL_WARN, "how large a gang is cannot be read from its Job",
 		log_slice("namespace", s->namespace), log_slice("name", s->name),
 		log_str("error", err.msg));
 }
 
 static void ask_all(struct asking *q)
 {
-	struct claims *c = q->c;
+	struct job_sizes *all = q->all;
 	int64_t now = clock_ms();
 
-	if (now >= c->jobs_ms)
-		c->jobs_asked = 0;
-	if (q->n > ASK_MAX - c->jobs_asked)
-		q->n = ASK_MAX - c->jobs_asked;
+	if (now >= all->more_ms)
+		all->asked = 0;
+	if (q->n > ASK_MAX - all->asked)
+		q->n = ASK_MAX - all->asked;
 	if (q->n == 0)
 		return;
 	run_side_by_side(q->n, ask_one, q);
-	c->jobs_asked = atomic_load(&q->away) ? ASK_MAX : c->jobs_asked + q->n;
-	c->jobs_ms = clock_ms() + ASK_EVERY_MS;
+	all->asked = atomic_load(&q->away) ? ASK_MAX : all->asked + q->n;
+	all->more_ms = clock_ms() + ASK_EVERY_MS;
 }
 
-void job_sizes(struct claims *c, struct pod_waiting *const *list, struct queue_pod *pods, size_t n)
+struct job_sizes *job_sizes_new(struct kube *k, const struct log *log)
 {
-	struct asking q = {.c = c};
+	struct job_sizes *all = calloc(1, sizeof(*all));
+
+	if (all) {
+		all->kube = k;
+		all->log = log;
+	}
+	return all;
+}
+
+int64_t job_sizes_read(struct job_sizes *all, const struct duty *self,
+	struct pod_waiting *const *list, struct queue_pod *pods, size_t n)
+{
+	struct asking q = {.all = all, .self = self};
 	struct job_size **of;
-	int64_t now = clock_ms();
+	int64_t now = clock_ms(), next = INT64_MAX;
 	struct arena a;
 
+	all->round++;
 	arena_init(&a, LIST_MAX);
 	of = arena_array(&a, n, sizeof(struct job_size *));
 	q.due = arena_array(&a, n, sizeof(struct job_size *));
 	for (size_t i = 0; !a.failed && i < n; i++) {
-		of[i] = pods[i].gang_job && list[i]->job.at ? size_of(c, list[i]) : NULL;
-		if (!of[i] || of[i]->round == c->round)
+		of[i] = pods[i].gang_job && list[i]->job.at ? size_of(all, list[i]) : NULL;
+		if (!of[i] || of[i]->round == all->round)
 			continue;
-		of[i]->round = c->round;
+		of[i]->round = all->round;
 		if (now >= of[i]->again_ms)
 			q.due[q.n++] = of[i];
 	}
@@ -231,16 +222,20 @@ void job_sizes(struct claims *c, struct pod_waiting *const *list, struct queue_p
 	now = clock_ms();
 	for (size_t i = 0; !a.failed && i < n; i++)
 		if (of[i]) {
-			claims_until(c, of[i]->again_ms > now ? of[i]->again_ms : c->jobs_ms);
+			int64_t again = of[i]->again_ms > now ? of[i]->again_ms : all->more_ms;
+
+			next = again < next ? again : next;
 			pods[i].gang_size = of[i]->size;
 		}
 	arena_release(&a);
-	forget(c, false);
+	forget(all, false);
+	return next;
 }
 
-void job_sizes_free(struct claims *c)
+void job_sizes_free(struct job_sizes *all)
 {
-	forget(c, true);
-	free(c->jobs);
-	c->jobs = NULL;
+	if (!all)
+		return;
+	forget(all, true);
+	free(all);
 }

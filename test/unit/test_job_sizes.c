@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: Jobs are asked how large gangs are (W11): in turn, and not all at once. */
+#include "test/unit/claims_api.h"
+#include "test/unit/test.h"
+#include "webhook/cluster/claims/job_sizes.h"
+
+static struct claims_api *api;
+
+FIXTURE(set_up)
+{
+	api = claims_api_new();
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	claims_api_free(api);
+	return 0;
+}
+
+#define JOB "{\"metadata\":{\"name\":\"three\",\"uid\":\"o1\"},\"spec\":{\"parallelism\":3}}"
+#define CROWD 600
+#define JOBS_ASKED "/apis/batch/*"
+
+static int64_t nothing(void *ctx, struct duty *d)
+{
+	(void)ctx, (void)d;
+	return INT64_MAX / 2;
+}
+
+static struct queue_pod crowd[CROWD + 1];
+
+/* Each of a Job of namespace m, and the last of one of namespace n. When more may be known. */
+static int64_t ask_for_all(void)
+{
+	static struct pod_waiting many[CROWD + 1];
+	static struct pod_waiting *list[CROWD + 1];
+	static char uids[CROWD][8];
+	struct job_sizes *sizes = job_sizes_new(api->kube, &api->pool->log);
+	struct duty *self = duty_start("none", nothing, NULL, NULL);
+	int64_t next;
+
+	assert_true(sizes && self);
+	for (size_t i = 0; i <= CROWD; i++) {
+		if (i < CROWD)
+			(void)snprintf(uids[i], sizeof(uids[i]), "m%zu", i);
+		crowd[i] = (struct queue_pod){.namespace = slice_of(i < CROWD ? "m" : "n"),
+			.name = slice_of("p"),
+			.gang_job = true,
+			.owner = slice_of(i < CROWD ? uids[i] : "o1")};
+		many[i] = (struct pod_waiting){.pod = crowd[i], .job = slice_of("three")};
+		list[i] = &many[i];
+	}
+	next = job_sizes_read(sizes, self, list, crowd, CROWD + 1);
+	job_sizes_free(sizes);
+	duty_stop(self);
+	return next;
+}
+
+/* Jobs of one namespace do not keep those of another from being asked, nor is all asked at once. */
+TEST(w11_many_jobs)
+{
+	int64_t next;
+
+	api->job[0].name = "three";
+	api->job[0].text = JOB;
+	next = ask_for_all();
+	assert_int_equal(crowd[CROWD].gang_size, 3);
+	assert_int_equal(crowd[0].gang_size, 0);
+	assert_in_range(api_seen_of(api->api, "GET", JOBS_ASKED), 2, 256);
+	/* the others are asked in their turn, but not at once */
+	assert_true(next > api_now_ms());
+}
+
+/* Where one has no answer the others are not asked now. */
+TEST(w11_jobs_of_an_api_server_that_is_away)
+{
+	for (size_t i = 0; i <= CROWD; i++)
+		api_expect(api->api, "GET", JOBS_ASKED, 500, "");
+	(void)ask_for_all();
+	assert_in_range(api_seen_of(api->api, "GET", JOBS_ASKED), 1, 64);
+}
+
+TESTS_BETWEEN(set_up, tear_down, w11_many_jobs, w11_jobs_of_an_api_server_that_is_away)
