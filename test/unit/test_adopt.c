@@ -3,8 +3,9 @@
 #include "base/clock.h"
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/claims/claims_impl.h"
-#include "webhook/cluster/duty/duty.h"
+#include "webhook/cluster/claims/adopt_whole.h"
+#include "webhook/cluster/claims/policy_caps.h"
+#include "webhook/edge/metrics/metrics.h"
 
 static struct claims_api *api;
 static struct accounts *accounts;
@@ -37,13 +38,16 @@ static void set_policies(const struct policy_source *source)
 /* Without memory nobody's claim looks whole: what else the pod holds would go. */
 TEST(r7_no_memory_is_no_whole_claim)
 {
-	struct holder who = {.n_records = 1000};
-	struct adoption a = {.who = &who};
+	const struct demand nothing = {0};
+	const char **servers;
+	struct arena a;
+	size_t n;
 
-	arena_init(&a.arena, 1024);
-	assert_false(adopt_has_whole(&a));
-	assert_true(a.arena.failed);
-	arena_release(&a.arena);
+	arena_init(&a, 1024);
+	assert_false(
+		adopt_whole(api->pool->servers, SLICE("u1"), 1000, &nothing, &a, &servers, &n));
+	assert_true(a.failed);
+	arena_release(&a);
 }
 
 static int64_t adoptions(void)
@@ -499,18 +503,16 @@ static int pick_large(void *ctx, struct slice namespace, struct arena *a, const 
 TEST(p6_a_large_policy)
 {
 	static const struct policy_source source = {NULL, pick_large};
-	struct claims c = {.cfg = &api->cfg};
-	struct holder *who = calloc(1, sizeof(*who) + 1);
-	struct adoption one = {.c = &c, .who = who, .turn = true}, *members[] = {&one};
+	const struct account_ask ask = {.uid = "u1", .namespace = "n", .at_once = true};
+	struct policy_caps caps;
 	struct err err = {0};
 	uint64_t take;
 
-	assert_non_null(who);
-	who->namespace = "n";
 	set_policies(&source);
-	assert_int_equal(claims_raise(members, 1, &take, &err), ERR_REFUSED);
+	policy_caps_init(&caps, &source, accounts, &api->pool->log);
+	assert_int_equal(policy_caps_raise(&caps, &ask, &take, &err), ERR_REFUSED);
 	assert_string_equal(err.reason, "NoPolicy");
-	free(who);
+	policy_caps_release(&caps);
 }
 
 static int pick_capped(void *ctx, struct slice namespace, struct arena *a,

@@ -3,7 +3,7 @@
  * count, and at last sums may exceed. */
 #include "test/unit/ledger_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/claims/claims_impl.h"
+#include "webhook/cluster/claims/adopt_place.h"
 
 /* Both servers have a claim of "u1", each GPU of 16000 MB; "u2" is on "a" beside it. */
 TEST(test_what_it_holds_is_free)

@@ -4,7 +4,7 @@
 #include "test/unit/claims_api.h"
 #include "test/unit/kube_store.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/claims/claims_impl.h"
+#include "webhook/cluster/claims/policy_caps.h"
 
 #define SMALL "/apis/poolgate.io/v1alpha1/gpupolicies/small"
 
@@ -75,37 +75,36 @@ TEST(w5_the_oldest_has_what_a_cap_leaves)
 	assert_true(status_has(api, "b", "'w1'", 0));
 }
 
-static int raise_gpus(struct claims *c, size_t n)
+static int raise_gpus(struct policy_caps *c, size_t n)
 {
-	static struct holder who = {.namespace = "n", .name = "p", .uid = "u1"};
-	struct hold holds[8] = {{.bytes = 1}};
-	struct adoption a = {
-		.c = c, .who = &who, .turn = true, .where = {.holds = holds, .n_holds = n}};
-	struct adoption *members[] = {&a};
+	struct account_ask ask = {.uid = "u1",
+		.namespace = "n",
+		.take = accounts_new_take(),
+		.wants = {.gpus = n, .bytes = 1},
+		.at_once = true};
 	struct err err = {0};
 	uint64_t take;
 
-	return claims_raise(members, 1, &take, &err);
+	return policy_caps_raise(c, &ask, &take, &err);
 }
 
 /* Who asks no less than one that was refused a moment ago is refused by what that was told. */
 TEST(a_full_cap_is_asked_for_once)
 {
-	struct claims c = {.cfg = &api->cfg};
+	struct policy_caps caps;
 	size_t asked;
 
 	pool_api_put(api->pool, "a", OURS, SPEC, STATUS(""));
 	claims_api_run(api);
-	(void)pthread_mutex_init(&c.bars_lock, NULL);
+	policy_caps_init(&caps, api->cfg.policies, api->cfg.accounts, &api->pool->log);
 	kube_store_policy(store, "small", "{'allow':{'gpus':3}}");
-	assert_int_equal(raise_gpus(&c, 4), ERR_REFUSED);
+	assert_int_equal(raise_gpus(&caps, 4), ERR_REFUSED);
 	asked = api_seen_of(kube_store_api(store), "GET", SMALL);
-	assert_int_equal(raise_gpus(&c, 4), ERR_REFUSED);
-	assert_int_equal(raise_gpus(&c, 5), ERR_REFUSED);
+	assert_int_equal(raise_gpus(&caps, 4), ERR_REFUSED);
+	assert_int_equal(raise_gpus(&caps, 5), ERR_REFUSED);
 	assert_int_equal(api_seen_of(kube_store_api(store), "GET", SMALL), asked);
-	assert_int_equal(raise_gpus(&c, 3), 0);
-	claims_bars_free(&c);
-	(void)pthread_mutex_destroy(&c.bars_lock);
+	assert_int_equal(raise_gpus(&caps, 3), 0);
+	policy_caps_release(&caps);
 }
 
 TESTS_BETWEEN(set_up, tear_down, w5_the_oldest_has_what_a_cap_leaves, a_full_cap_is_asked_for_once)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: where a live pod without a claim gets one: a picture of the pool in which every server
- * takes claims (rule R7). */
-#include "webhook/cluster/claims/claims_impl.h"
+/* cluster: see adopt_place.h. */
+#include "webhook/cluster/claims/adopt_place.h"
 
 struct reading {
 	const struct servers *servers;

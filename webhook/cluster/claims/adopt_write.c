@@ -2,6 +2,7 @@
 /* cluster: writes the claim of a live pod that had none, or of one that has waited for it, and
  * takes away what it holds besides a whole claim (rule R7, law W3). */
 #include "base/clock.h"
+#include "webhook/cluster/claims/adopt_whole.h"
 #include "webhook/cluster/claims/claims_impl.h"
 #include "webhook/core/pod/pod.h"
 
@@ -265,89 +266,8 @@ int adopt_write(struct adoption *a, struct err *err)
 	return rc < 0 ? rc : adopt_drop_elsewhere(a, err);
 }
 
-/* ---- two claims of one pod ---- */
-
-/* The lists of servers in the pod's records, and where each stands. */
-struct lists {
-	struct adoption *a;
-	struct claim_record *records;
-	const char **on;
-	size_t n, cap;
-};
-
-static bool copy_list(void *ctx, const struct server_object *o)
-{
-	struct lists *l = ctx;
-	struct arena *a = &l->a->arena;
-	ptrdiff_t at = server_status_claim(&o->status, slice_of(l->a->who->uid));
-	const struct claim_record *r;
-	struct claim_record *copy;
-
-	if (at < 0 || l->n == l->cap)
-		return true;
-	r = &o->status.claims[at];
-	copy = &l->records[l->n];
-	copy->claim.state = r->claim.state;
-	copy->open = r->open;
-	copy->n_servers = r->n_servers;
-	copy->servers = arena_array(a, r->n_servers, sizeof(char *));
-	for (size_t i = 0; copy->servers && i < r->n_servers; i++)
-		copy->servers[i] = arena_strdup(a, slice_of(r->servers[i]));
-	l->on[l->n] = arena_strdup(a, slice_of(o->name));
-	l->n++;
-	return !a->failed;
-}
-
-/* Does every server that this record lists hold a record with the same list, and is none of them
- * open (R19)? */
-static bool is_whole(const struct lists *l, const struct claim_record *r)
-{
-	size_t found = 0;
-
-	for (size_t i = 0; i < r->n_servers; i++)
-		for (size_t k = 0; k < l->n; k++)
-			found += strcmp(l->on[k], r->servers[i]) == 0 && !l->records[k].open &&
-				 claim_record_same_servers(r, &l->records[k]);
-	return r->n_servers > 0 && found == r->n_servers;
-}
-
-/* Is it on just those servers that its pod was told (carrier.h)? */
-static bool was_told(const struct adoption *a, const struct claim_record *r)
-{
-	if (r->n_servers != a->demand.n_servers)
-		return false;
-	for (size_t i = 0; i < r->n_servers; i++)
-		if (!slice_is(a->demand.servers[i], r->servers[i]))
-			return false;
-	return true;
-}
-
-/* What the pod was told goes before all else, what a review promised before what another leader
- * gave. */
-static int worth(const struct adoption *a, const struct claim_record *r)
-{
-	return was_told(a, r) * 2 + (r->claim.state != CLAIM_ADOPTED);
-}
-
 bool adopt_has_whole(struct adoption *a)
 {
-	size_t n = a->who->n_records;
-	struct lists l = {.a = a,
-		.records = arena_array(&a->arena, n, sizeof(struct claim_record)),
-		.on = arena_array(&a->arena, n, sizeof(char *)),
-		.cap = n};
-	const struct claim_record *best = NULL;
-
-	if (!l.records || !l.on)
-		return false;
-	servers_each(a->c->cfg->servers, copy_list, &l);
-	for (size_t i = 0; i < l.n && !a->arena.failed; i++)
-		if (is_whole(&l, &l.records[i]) &&
-			(!best || worth(a, &l.records[i]) > worth(a, best)))
-			best = &l.records[i];
-	if (!best)
-		return false;
-	a->servers = best->servers;
-	a->n_servers = best->n_servers;
-	return true;
+	return adopt_whole(a->c->cfg->servers, slice_of(a->who->uid), a->who->n_records, &a->demand,
+		&a->arena, &a->servers, &a->n_servers);
 }

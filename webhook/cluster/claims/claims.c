@@ -2,7 +2,6 @@
 /* cluster: the duty that keeps claims true: its rounds, and the picture that each begins with. */
 #include "webhook/cluster/claims/claims.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -259,8 +258,7 @@ static void stop(void *running)
 		metric_set(c->cfg->metrics, M_UNSTARTED, i, 0, 0);
 	queue_meter(c->cfg->metrics, NULL, 0, NULL, 0);
 	queue_show_none(c, false);
-	claims_bars_free(c);
-	(void)pthread_mutex_destroy(&c->bars_lock);
+	policy_caps_release(&c->caps);
 	job_sizes_free(c->jobs);
 	free(c->bucket);
 	free(c->now.parts);
@@ -291,7 +289,7 @@ static int start(void *ctx, void **ret, struct err *err)
 	c->max_grace_ms = or_default(cfg->max_grace_ms, MAX_GRACE_MS);
 	c->unstarted_ms = or_default(cfg->unstarted_ms, UNSTARTED_MS);
 	c->unplaced_ms = or_default(cfg->unplaced_ms, UNPLACED_MS);
-	(void)pthread_mutex_init(&c->bars_lock, NULL);
+	policy_caps_init(&c->caps, cfg->policies, cfg->accounts, cfg->log);
 	arena_init(&c->now.arena, PICTURE_MAX);
 	c->pods = pods_new(wake, c);
 	c->jobs = job_sizes_new(cfg->kube, cfg->log);

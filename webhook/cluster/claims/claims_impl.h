@@ -5,12 +5,12 @@
 #ifndef WEBHOOK_CLUSTER_CLAIMS_CLAIMS_IMPL_H
 #define WEBHOOK_CLUSTER_CLAIMS_CLAIMS_IMPL_H
 
-#include <pthread.h>
-
 #include "base/arena.h"
+#include "webhook/cluster/claims/adopt_place.h"
 #include "webhook/cluster/claims/claims.h"
 #include "webhook/cluster/claims/job_sizes.h"
 #include "webhook/cluster/claims/pods.h"
+#include "webhook/cluster/claims/policy_caps.h"
 #include "webhook/cluster/duty/duty.h"
 #include "webhook/cluster/duty/side_by_side.h"
 #include "webhook/core/pod/plan.h"
@@ -151,10 +151,9 @@ struct claims {
 	int64_t until_ms; /* when to look again */
 	int64_t bind_ms;  /* binding alone is written from then on */
 	int64_t why_ms;   /* nobody is told why it waits before then */
-	struct policy_bar *bars;   /* policies whose caps were full a moment ago */
-	pthread_mutex_t bars_lock; /* of these; taken before and after nothing */
-	struct job_sizes *jobs;    /* of gangs that wait */
-	bool queue_begun;          /* the queue has begun on a fresh list */
+	struct policy_caps caps;
+	struct job_sizes *jobs; /* of gangs that wait */
+	bool queue_begun;       /* the queue has begun on a fresh list */
 	struct picture now;
 };
 
@@ -283,18 +282,6 @@ void warn_pod(struct claims *c, const struct holder *h, const char *reason, cons
 /* Give claims to live pods without one; keeps cfg->settled_ms. */
 void claims_adopt(struct claims *c);
 
-/* ---- adopt_place.c ---- */
-
-/* What the pool has, as adoption sees it: every server takes claims, those of one uid count as
- * gone. In an arena. */
-struct adopt_pool {
-	struct inventory inventory;
-	uint64_t *claimed;
-	uint32_t *n_claims;
-	uint64_t own_bytes; /* held by that uid */
-	struct gpu biggest; /* of the GPUs that it holds */
-};
-
 /* What one adoption is about. */
 struct adoption {
 	struct claims *c;
@@ -328,16 +315,6 @@ struct adoption {
 	size_t n_servers;
 };
 
-/* ERR_NOMEM. */
-int adopt_pool_read(struct servers *s, struct slice uid, struct arena *a, struct adopt_pool *ret,
-	struct err *err);
-/* Find GPUs: fit ones with room, any with room, any at all. ret_full: sums may exceed what a GPU
- * has. ERR_REFUSED, ERR_NOMEM. */
-int adopt_place(struct adopt_pool *pool, const struct demand *d, struct arena *a,
-	struct placement *ret, bool *ret_full, struct err *err);
-/* Does the uid hold more than this demand could ever need on the GPUs that it has? */
-bool adopt_exceeds(const struct adopt_pool *pool, const struct demand *d);
-
 /* ---- adopt_write.c ---- */
 
 /* Write a->where as the pod's claim, server after server, then take away what it held elsewhere.
@@ -353,16 +330,13 @@ bool adopt_has_whole(struct adoption *a);
 
 /* ---- claims_policy.c ---- */
 
-/* Law P6: count what these, one pod or all of a gang, are about to be given in the account of their
- * policy, if it has caps. *ret_take: for claims_raised(), 0: there is nothing to say. Who runs
- * already is counted whatever the cap is, and where that cannot be done has its claim all the same.
- * Errors of accounts_raise, and ERR_REFUSED where there is no such policy. Any thread. */
+/* Count what these, one pod or all of a gang, are about to be given: policy_caps_raise. *ret_take:
+ * for claims_raised(). */
 int claims_raise(struct adoption *const *members, size_t n, uint64_t *ret_take, struct err *err);
 /* What came of writing it is known, or will be (unsure_base). */
 void claims_raised(struct adoption *const *members, size_t n, uint64_t take);
 /* The cap of this namespace's policy is full: its pods are barred for a second. */
 void claims_bar(struct claims *c, const char *namespace, const char *why);
-void claims_bars_free(struct claims *c);
 
 /* What the policy of a namespace says to its pods that wait. */
 struct policy_law {

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: see adopt_whole.h. */
+#include "webhook/cluster/claims/adopt_whole.h"
+
+/* The lists of servers in the pod's records, and where each stands. */
+struct lists {
+	struct slice uid;
+	struct arena *a;
+	struct claim_record *records;
+	const char **on;
+	size_t n, cap;
+};
+
+static bool copy_list(void *ctx, const struct server_object *o)
+{
+	struct lists *l = ctx;
+	struct arena *a = l->a;
+	ptrdiff_t at = server_status_claim(&o->status, l->uid);
+	const struct claim_record *r;
+	struct claim_record *copy;
+
+	if (at < 0 || l->n == l->cap)
+		return true;
+	r = &o->status.claims[at];
+	copy = &l->records[l->n];
+	copy->claim.state = r->claim.state;
+	copy->open = r->open;
+	copy->n_servers = r->n_servers;
+	copy->servers = arena_array(a, r->n_servers, sizeof(char *));
+	for (size_t i = 0; copy->servers && i < r->n_servers; i++)
+		copy->servers[i] = arena_strdup(a, slice_of(r->servers[i]));
+	l->on[l->n] = arena_strdup(a, slice_of(o->name));
+	l->n++;
+	return !a->failed;
+}
+
+/* Does every server that this record lists hold a record with the same list, and is none of them
+ * open (R19)? */
+static bool is_whole(const struct lists *l, const struct claim_record *r)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < r->n_servers; i++)
+		for (size_t k = 0; k < l->n; k++)
+			found += strcmp(l->on[k], r->servers[i]) == 0 && !l->records[k].open &&
+				 claim_record_same_servers(r, &l->records[k]);
+	return r->n_servers > 0 && found == r->n_servers;
+}
+
+/* Is it on just those servers that its pod was told (carrier.h)? */
+static bool was_told(const struct demand *d, const struct claim_record *r)
+{
+	if (r->n_servers != d->n_servers)
+		return false;
+	for (size_t i = 0; i < r->n_servers; i++)
+		if (!slice_is(d->servers[i], r->servers[i]))
+			return false;
+	return true;
+}
+
+/* What the pod was told goes before all else, what a review promised before what another leader
+ * gave. */
+static int worth(const struct demand *d, const struct claim_record *r)
+{
+	return was_told(d, r) * 2 + (r->claim.state != CLAIM_ADOPTED);
+}
+
+bool adopt_whole(struct servers *s, struct slice uid, size_t n_records, const struct demand *d,
+	struct arena *a, const char ***ret_servers, size_t *ret_n)
+{
+	struct lists l = {.uid = uid,
+		.a = a,
+		.records = arena_array(a, n_records, sizeof(struct claim_record)),
+		.on = arena_array(a, n_records, sizeof(char *)),
+		.cap = n_records};
+	const struct claim_record *best = NULL;
+
+	if (!l.records || !l.on)
+		return false;
+	servers_each(s, copy_list, &l);
+	for (size_t i = 0; i < l.n && !a->failed; i++)
+		if (is_whole(&l, &l.records[i]) &&
+			(!best || worth(d, &l.records[i]) > worth(d, best)))
+			best = &l.records[i];
+	if (!best)
+		return false;
+	*ret_servers = best->servers;
+	*ret_n = best->n_servers;
+	return true;
+}
