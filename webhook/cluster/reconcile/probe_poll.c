@@ -70,7 +70,8 @@ static void ask_one(struct probe_poll *p, struct target *t, int64_t now)
 	p->n_doubtful -= doubtful;
 	t->busy = false;
 	/* with time enough, now */
-	t->due_ms = hasty && t->slow ? clock_ms() : probe_targets_moment(t, p->cfg.every_ms, now);
+	t->due_ms = hasty && t->slow ? clock_ms()
+				     : probe_moment(t->name, t->failures, p->cfg.every_ms, now);
 }
 
 /* ---- the duty ---- */

@@ -10,14 +10,12 @@
 
 #include "webhook/cluster/duty/duty.h"
 #include "webhook/cluster/reconcile/probe_ask.h"
+#include "webhook/cluster/reconcile/probe_moment.h"
 #include "webhook/cluster/reconcile/probe_poll.h"
 #include "webhook/edge/metrics/metrics.h"
 
 /* No longer than this until somebody looks for servers that are new. */
 #define LOOK_MS 1000
-
-/* So many in a row, and its server is not fresh; from then on it is asked less often. */
-#define PROBE_FAILURES_MAX 3u
 
 struct probe_poll;
 struct target;
@@ -118,10 +116,6 @@ void probe_targets_look(struct probe_poll *p);
 /* The one that is due first and that nobody asks just now, or NULL; none that is doubtful while
  * half of the threads wait for such. */
 struct target *probe_targets_next(struct probe_poll *p);
-/* When it is due again, asked at that time. Each server has its own moment of the round, by its
- * name, so that what began at once does not stay so. Whoever does not answer is asked half as often
- * each time, up to a sixth. */
-int64_t probe_targets_moment(const struct target *t, int64_t every_ms, int64_t asked_ms);
 /* One whose last good answer is older than it may be, and whose status was not made stale for that;
  * NULL: none. *ret_ms: when the next is. */
 struct target *probe_targets_old(struct probe_poll *p, int64_t now_ms, int64_t *ret_ms);

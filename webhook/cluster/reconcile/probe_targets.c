@@ -4,11 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "webhook/cluster/reconcile/probe_poll_impl.h"
-
-/* Of every_ms: the longest time between two questions to one that does not answer. */
-#define PERIODS_MAX 6
 
 static void target_free(struct target *t)
 {
@@ -136,22 +132,6 @@ struct target *probe_targets_next(struct probe_poll *p)
 			(!best || t->due_ms < best->due_ms))
 			best = t;
 	return best;
-}
-
-int64_t probe_targets_moment(const struct target *t, int64_t every_ms, int64_t asked_ms)
-{
-	int64_t period = every_ms, phase, at;
-
-	for (unsigned i = PROBE_FAILURES_MAX; i <= t->failures && period < PERIODS_MAX * every_ms;
-		i++)
-		period *= 2;
-	if (period > PERIODS_MAX * every_ms)
-		period = PERIODS_MAX * every_ms;
-	phase = (int64_t)(text_hash64(slice_of(t->name)) % (uint64_t)period);
-	at = asked_ms - asked_ms % period + phase;
-	while (at < asked_ms + (period + 1) / 2)
-		at += period;
-	return at;
 }
 
 struct target *probe_targets_old(struct probe_poll *p, int64_t now_ms, int64_t *ret_ms)

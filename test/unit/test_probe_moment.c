@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: when a probe is asked again. */
 #include "test/unit/test.h"
-#include "webhook/cluster/reconcile/probe_poll_impl.h"
+#include "webhook/cluster/reconcile/probe_moment.h"
 
 #define EVERY 10
 
@@ -9,12 +9,11 @@
  * own moment. */
 static void check_rounds(unsigned failures, int64_t round)
 {
-	char name[] = "gpu-07";
-	const struct target t = {.name = name, .failures = failures};
-	int64_t own = probe_targets_moment(&t, EVERY, 0) % round;
+	const char *name = "gpu-07";
+	int64_t own = probe_moment(name, failures, EVERY, 0) % round;
 
 	for (int64_t asked = 0; asked < 2 * round; asked++) {
-		int64_t next = probe_targets_moment(&t, EVERY, asked);
+		int64_t next = probe_moment(name, failures, EVERY, asked);
 
 		assert_int_equal(next % round, own);
 		assert_in_range(next - asked, round / 2, round / 2 + round - 1);
@@ -38,14 +37,13 @@ TEST(test_who_does_not_answer_is_asked_less)
 TEST(test_servers_are_spread)
 {
 	char name[] = "gpu-00";
-	const struct target t = {.name = name};
 	bool seen[EVERY] = {false};
 	unsigned n = 0;
 
 	for (int i = 0; i < 100; i++) {
 		name[4] = (char)('0' + i / 10);
 		name[5] = (char)('0' + i % 10);
-		seen[probe_targets_moment(&t, EVERY, 0) % EVERY] = true;
+		seen[probe_moment(name, 0, EVERY, 0) % EVERY] = true;
 	}
 	for (int i = 0; i < EVERY; i++)
 		n += seen[i];
