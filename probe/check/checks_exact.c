@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "probe/check/checks_impl.h"
+#include "probe/check/checks_shared.h"
 #include "probe/check/exact_cpu.h"
 #include "probe/kernels/exact.h"
 #include "probe/result/evidence.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "probe/check/checks_impl.h"
+#include "probe/check/checks_shared.h"
 #include "probe/kernels/pattern.h"
 #include "probe/result/evidence.h"
 
@@ -170,7 +170,7 @@ static void prove_link(struct check_world *w, struct check_result *r, struct lin
 	r->errors = (int64_t)wrong;
 	if (wrong > 0) {
 		if (run->up)
-			keep_records(r, &f);
+			evidence_keep(r, &f);
 		check_fail(r, CODE_LINK_ERRORS,
 			"%" PRIu64
 			" cells of 16 bytes did not arrive as they were sent, of %" PRIu64

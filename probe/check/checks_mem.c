@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "probe/check/checks_impl.h"
+#include "probe/check/checks_shared.h"
 #include "probe/check/march.h"
 #include "probe/result/evidence.h"
 
@@ -223,7 +223,7 @@ static bool judge(struct sweep *s, uint64_t wanted, uint64_t least, bool whole)
 		s->w->gpu->l2_bytes <= 0 ? -1 : s->bytes >= 2 * (uint64_t)s->w->gpu->l2_bytes;
 	r->errors = (int64_t)wrong;
 	if (wrong > 0) {
-		keep_records(r, &f);
+		evidence_keep(r, &f);
 		check_fail(r, CODE_MEMORY_ERRORS,
 			"%" PRIu64 " reads of 16 bytes did not give what was written, the first at "
 			"offset %" PRIu64,

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "probe/check/checks_impl.h"
+#include "probe/check/checks_shared.h"
 #include "probe/result/evidence.h"
 #include "probe/result/thresholds.h"
 
@@ -144,7 +144,7 @@ static void judge(struct transfer *t)
 		fmin(thresholds_most(t->from->gpu, r->id), thresholds_most(t->to->gpu, r->id));
 	check_judge_rate(r);
 	if (wrong > 0) {
-		keep_records(r, &f);
+		evidence_keep(r, &f);
 		r->pages = r->bits_0_to_1 = r->bits_1_to_0 = -1;
 		check_fail(r, CODE_LINK_ERRORS,
 			"%" PRIu64 " cells of 16 bytes arrived changed, the first at offset "

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "probe/check/checks_impl.h"
+#include "probe/check/checks_shared.h"
 #include "probe/check/exact_cpu.h"
 #include "probe/kernels/exact.h"
 #include "probe/result/evidence.h"
@@ -127,7 +127,7 @@ static void prove_memory(struct check_world *w, struct check_result *r, struct s
 		return;
 	if (evidence_wrong_cells(&f) > 0) {
 		r->errors = (int64_t)evidence_wrong_cells(&f);
-		keep_records(r, &f);
+		evidence_keep(r, &f);
 		check_fail(r, CODE_MEMORY_ERRORS,
 			"%" PRIu64 " cells of 16 bytes were not what was written",
 			evidence_wrong_cells(&f));

@@ -4,6 +4,8 @@
 
 #define WARP 32
 #define WARPS (KERNEL_THREADS / WARP)
+/* Of memory, as results tell of it (struct check_result). */
+#define PAGE_BYTES 65536
 
 static bool is_record(const struct kernel_mismatch *m)
 {
@@ -42,6 +44,37 @@ bool evidence_all_wrong(const struct kernel_findings *f, uint64_t cells)
 	return f->wrong_cells == cells && f->kept == (uint32_t)cells &&
 	       evidence_records(f) == records &&
 	       f->bits_0_to_1 + f->bits_1_to_0 == cells * sizeof(struct kernel_cell) * 8;
+}
+
+_Static_assert(KERNEL_MISMATCHES_MAX <= CHECK_RECORDS_MAX, "room for all");
+
+void evidence_keep(struct check_result *r, const struct kernel_findings *f)
+{
+	uint64_t pages[KERNEL_MISMATCHES_MAX];
+	unsigned kept = evidence_records(f), n_pages = 0;
+
+	for (unsigned i = 0; i < kept; i++) {
+		const struct kernel_mismatch *m = &f->mismatch[i];
+		uint64_t offset = m->cell < EVIDENCE_MOST / sizeof(struct kernel_cell)
+					  ? m->cell * sizeof(struct kernel_cell)
+					  : EVIDENCE_MOST;
+		uint64_t page = offset / PAGE_BYTES;
+		unsigned k = 0;
+
+		r->memory[i] = (struct memory_error){.offset = offset,
+			.expected = {m->expected.lo, m->expected.hi},
+			.got = {m->got.lo, m->got.hi},
+			.again = {m->again.lo, m->again.hi}};
+		while (k < n_pages && pages[k] != page)
+			k++;
+		if (k == n_pages)
+			pages[n_pages++] = page;
+	}
+	r->n_memory = kept;
+	r->bits_0_to_1 = (int64_t)evidence_count(f->bits_0_to_1);
+	r->bits_1_to_0 = (int64_t)evidence_count(f->bits_1_to_0);
+	if (evidence_wrong_cells(f) <= kept) /* with more than are kept nobody has counted them */
+		r->pages = n_pages;
 }
 
 uint64_t evidence_share(uint64_t cells, uint32_t blocks, uint32_t block, uint32_t shift)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "probe/kernels/kernels.h"
+#include "probe/result/check.h"
 
 /* The largest number in a report: JSON's are exact up to here. */
 #define EVIDENCE_MOST (1ull << 53)
@@ -24,6 +25,9 @@ unsigned evidence_records(const struct kernel_findings *f);
 
 /* Do all parts of the findings tell that this many cells were wrong in every bit? */
 bool evidence_all_wrong(const struct kernel_findings *f, uint64_t cells);
+
+/* The records of wrong cells, bits and pages of what was found into a result. */
+void evidence_keep(struct check_result *r, const struct kernel_findings *f);
 
 /* Cells of a block's share: of a memory kernel over `cells` cells in `blocks` blocks with this
  * shift. */

@@ -4,7 +4,7 @@
 #ifndef TEST_UNIT_CHECK_FIXTURE_H
 #define TEST_UNIT_CHECK_FIXTURE_H
 
-#include "probe/check/checks_impl.h"
+#include "probe/check/checks_shared.h"
 #include "test/unit/spoiled_rt.h"
 
 /* A check that asks the runtime for anything. ends: of its calls and launches so many at each

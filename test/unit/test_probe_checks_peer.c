@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/check/checks_peer, and what all checks share (checks_impl): copies between two GPUs,
+/* test: probe/check/checks_peer, and what all checks share (checks_shared): copies between two GPUs,
  * records of what is wrong, errors of the runtime. */
 #include "probe/check/checks_peer.h"
 
@@ -193,7 +193,7 @@ TEST(records_are_kept_with_their_pages)
 		f.mismatch[i].again = (struct kernel_cell){5, 6};
 	}
 	check_begin(&r, CHECK_MEM_PATTERN);
-	keep_records(&r, &f);
+	evidence_keep(&r, &f);
 	assert_int_equal(r.n_memory, 4);
 	assert_int_equal(r.pages, 2);
 	assert_int_equal(r.bits_0_to_1, 3);
@@ -207,13 +207,13 @@ TEST(records_are_kept_with_their_pages)
 	/* with more than are kept nobody has counted them */
 	f.wrong_cells = 5;
 	check_begin(&r, CHECK_MEM_PATTERN);
-	keep_records(&r, &f);
+	evidence_keep(&r, &f);
 	assert_int_equal(r.pages, -1);
 	/* an offset is a number that JSON can hold */
 	f.mismatch[0].cell = EVIDENCE_MOST / 16 - 1;
 	f.mismatch[1].cell = EVIDENCE_MOST / 16;
 	f.mismatch[2].cell = ~0ull;
-	keep_records(&r, &f);
+	evidence_keep(&r, &f);
 	assert_int_equal(r.memory[0].offset, EVIDENCE_MOST - 16);
 	assert_int_equal(r.memory[1].offset, EVIDENCE_MOST);
 	assert_int_equal(r.memory[2].offset, EVIDENCE_MOST);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: probe/result/evidence and probe/check/march: what kernels leave is judged by all of it, and
  * what is planned reaches all that it is to. */
-#include "probe/check/checks_impl.h"
 #include "probe/check/march.h"
 #include "probe/check/worker_wire.h"
 #include "probe/kernels/pattern.h"
@@ -85,7 +84,7 @@ TEST(whatever_is_left_can_be_told)
 	check_begin(&line.check, CHECK_MEM_PATTERN);
 	line.check.errors = (int64_t)evidence_wrong_cells(&f);
 	assert_true(line.check.errors > 0);
-	keep_records(&line.check, &f);
+	evidence_keep(&line.check, &f);
 	assert_int_equal(line.check.n_memory, KERNEL_MISMATCHES_MAX);
 	assert_true(line.check.bits_0_to_1 > 0 && line.check.bits_1_to_0 > 0);
 	check_fail(&line.check, CODE_MEMORY_ERRORS, "wrong");

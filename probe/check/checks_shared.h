@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* probe: what the checks share: errors of the runtime, memory that is given back, kernels by name.
  */
-#ifndef PROBE_CHECK_CHECKS_IMPL_H
-#define PROBE_CHECK_CHECKS_IMPL_H
+#ifndef PROBE_CHECK_CHECKS_SHARED_H
+#define PROBE_CHECK_CHECKS_SHARED_H
 
 #include "probe/check/checks.h"
 #include "probe/kernels/kernels.h"
@@ -51,9 +51,6 @@ bool work_read(struct check_world *w, struct check_result *r, struct work *k);
 /* After work_read: did each block do all of it, and no more? False: then the result has failed. */
 bool work_complete(const struct work *k, struct check_result *r, const char *kernels);
 void work_release(struct check_world *w, const struct check_result *r, struct work *k);
-
-/* The records of wrong cells, bits and pages of what was found into a result. */
-void keep_records(struct check_result *r, const struct kernel_findings *f);
 
 /* Write the pattern of this seed to so many cells at `at`; or compare them with it, with blocks
  * shifted. Both are counted in k, and waited for. found: on the GPU. */

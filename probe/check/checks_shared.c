@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* probe: what the checks share. */
-#include "probe/check/checks_impl.h"
+#include "probe/check/checks_shared.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -10,7 +10,6 @@
 #include "probe/result/evidence.h"
 
 #define RUNS 5
-#define PAGE_BYTES 65536
 
 bool cuda_ok(struct check_world *w, struct check_result *r, int error, const char *call)
 {
@@ -141,37 +140,6 @@ void work_release(struct check_world *w, const struct check_result *r, struct wo
 		(void)w->rt->mem_free(k->at);
 	free(k->got);
 	free(k->wanted);
-}
-
-_Static_assert(KERNEL_MISMATCHES_MAX <= CHECK_RECORDS_MAX, "room for all");
-
-void keep_records(struct check_result *r, const struct kernel_findings *f)
-{
-	uint64_t pages[KERNEL_MISMATCHES_MAX];
-	unsigned kept = evidence_records(f), n_pages = 0;
-
-	for (unsigned i = 0; i < kept; i++) {
-		const struct kernel_mismatch *m = &f->mismatch[i];
-		uint64_t offset = m->cell < EVIDENCE_MOST / sizeof(struct kernel_cell)
-					  ? m->cell * sizeof(struct kernel_cell)
-					  : EVIDENCE_MOST;
-		uint64_t page = offset / PAGE_BYTES;
-		unsigned k = 0;
-
-		r->memory[i] = (struct memory_error){.offset = offset,
-			.expected = {m->expected.lo, m->expected.hi},
-			.got = {m->got.lo, m->got.hi},
-			.again = {m->again.lo, m->again.hi}};
-		while (k < n_pages && pages[k] != page)
-			k++;
-		if (k == n_pages)
-			pages[n_pages++] = page;
-	}
-	r->n_memory = kept;
-	r->bits_0_to_1 = (int64_t)evidence_count(f->bits_0_to_1);
-	r->bits_1_to_0 = (int64_t)evidence_count(f->bits_1_to_0);
-	if (evidence_wrong_cells(f) <= kept) /* with more than are kept nobody has counted them */
-		r->pages = n_pages;
 }
 
 bool fill_cells(struct check_world *w, struct check_result *r, void *at, uint64_t cells,
