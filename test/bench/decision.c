@@ -10,7 +10,7 @@
 
 #include "kube/kube_watch.h"
 #include "webhook/cluster/ledger/ledger_kube.h"
-#include "webhook/cluster/ledger/servers_impl.h"
+#include "webhook/cluster/ledger/servers_picture.h"
 #include "webhook/core/pool/placement.h"
 #include "webhook/edge/metrics/metrics.h"
 

@@ -7,7 +7,7 @@
 #include "test/unit/api_fixture.h"
 #include "test/unit/test.h"
 #include "webhook/cluster/leader/leader.h"
-#include "webhook/cluster/ledger/servers_impl.h"
+#include "webhook/cluster/ledger/servers.h"
 #include "webhook/edge/metrics/metrics.h"
 
 #define LEASE "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
@@ -158,6 +158,28 @@ struct replica {
 	struct leader *leader;
 };
 
+/* Its probe has said a moment ago that its GPU is well. */
+static void see_server(struct servers *servers)
+{
+	static const char text[] =
+		"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUServer\",\"metadata\":"
+		"{\"name\":\"a\",\"uid\":\"u\",\"resourceVersion\":\"1\"},\"spec\":{\"address\":"
+		"\"10.0.0.1:56001\",\"probe\":{\"url\":\"https://10.0.0.1:9443\"}},\"status\":"
+		"{\"version\":1,\"gpus\":[{\"id\":\"gpu-0\",\"model\":\"V100\",\"memory\":"
+		"16000000000,\"fit\":true}],\"conditions\":[{\"type\":\"Fresh\",\"status\":"
+		"\"True\"}]}}";
+	struct err err = {0};
+	struct json j = {0};
+	char *copy = NULL;
+
+	assert_int_equal(json_read_copy(&j, text, sizeof(text) - 1, 10000, &copy, &err), 0);
+	servers_watch_app.listing(servers);
+	servers_watch_app.change(servers, KUBE_PUT, &j, json_root(&j));
+	servers_watch_app.listed(servers, "1");
+	json_release(&j);
+	free(copy);
+}
+
 FIXTURE(setup)
 {
 	struct replica *r = calloc(1, sizeof(*r));
@@ -171,6 +193,7 @@ FIXTURE(setup)
 	r->metrics = metrics_new(metric_table, M_COUNT);
 	r->servers = servers_new(r->kube, &r->log, r->metrics, &err);
 	assert_non_null(r->servers);
+	see_server(r->servers);
 	(void)pthread_mutex_init(&r->happened.lock, NULL);
 	for (int i = 0; i < 3; i++) {
 		r->toy[i].log = &r->happened;
@@ -253,13 +276,19 @@ static bool happened(struct replica *r, const char *want)
 	return false;
 }
 
+/* What a probe has said counts while somebody leads. */
 static bool leaderless(struct replica *r)
 {
+	struct pool_view view;
+	struct err err = {0};
+	struct arena a;
 	bool yes;
 
-	(void)pthread_mutex_lock(&r->servers->lock);
-	yes = r->servers->leaderless;
-	(void)pthread_mutex_unlock(&r->servers->lock);
+	arena_init(&a, 1u << 20);
+	assert_int_equal(servers_view(r->servers, false, &a, &view, &err), 0);
+	assert_int_equal(view.inventory.n_servers, 1);
+	yes = !view.inventory.servers[0].gpus[0].fresh;
+	arena_release(&a);
 	return yes;
 }
 

@@ -9,7 +9,7 @@
 #include "kube/kube_watch.h"
 #include "test/unit/kube_store.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/ledger/servers_impl.h"
+#include "webhook/cluster/ledger/servers_picture.h"
 #include "webhook/edge/metrics/metrics.h"
 
 #define STATUS_OF(name) STORE_SERVERS "/" name "/status"
@@ -446,10 +446,8 @@ TEST(test_list_and_commits)
 	api_nap(200);
 	kube_store_mute(fix.store, true);
 	b = kube_store_text(fix.store, "b");
-	pthread_mutex_lock(&fix.s->lock);
-	(void)snprintf(version, sizeof(version), "%llu",
-		(unsigned long long)servers_find(fix.s, "b")->held->number);
-	pthread_mutex_unlock(&fix.s->lock);
+	(void)snprintf(
+		version, sizeof(version), "%llu", (unsigned long long)servers_version(fix.s, "b"));
 	/* The list was read at b's version; a was made later, as its commit shows. */
 	servers_watch_app.listing(fix.s);
 	assert_int_equal(edit(&fix, "a", &s, 1000), 0);
@@ -474,12 +472,17 @@ TEST(test_list_and_commits)
 /* May claims be put on it, as far as is known? */
 static bool is_open(struct fixture *f, const char *name)
 {
+	struct pool_view view;
+	const struct gpu_server *server;
+	struct arena a;
 	bool open;
 
-	pthread_mutex_lock(&f->s->lock);
-	assert_true(servers_judge(f->s));
-	open = !f->s->inv.servers[servers_find(f->s, name)->index].drain;
-	pthread_mutex_unlock(&f->s->lock);
+	arena_init(&a, 1u << 20);
+	assert_int_equal(servers_view(f->s, false, &a, &view, &f->e), 0);
+	server = inventory_server(&view.inventory, slice_of(name));
+	assert_non_null(server);
+	open = !server->drain;
+	arena_release(&a);
 	return open;
 }
 
@@ -536,19 +539,28 @@ TEST(test_refresh)
 	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 300, &fix.e), ERR_TIMEOUT);
 }
 
+struct looking {
+	const char *message;
+	bool found;
+};
+
+static bool look_at_a(void *ctx, const struct server_object *o)
+{
+	struct looking *l = ctx;
+	const struct condition *c = server_status_condition(&o->status, "Ready");
+
+	if (strcmp(o->name, "a") == 0)
+		l->found = c && strcmp(c->message, l->message) == 0;
+	return true;
+}
+
 /* Is this what the picture holds of a? */
 static bool picture_says(struct fixture *f, const char *message)
 {
-	const struct server_entry *e;
-	const struct condition *c;
-	bool yes;
+	struct looking l = {.message = message};
 
-	pthread_mutex_lock(&f->s->lock);
-	e = servers_find(f->s, "a");
-	c = e && e->held ? server_status_condition(&e->held->object.status, "Ready") : NULL;
-	yes = c && strcmp(c->message, message) == 0;
-	pthread_mutex_unlock(&f->s->lock);
-	return yes;
+	servers_each(f->s, look_at_a, &l);
+	return l.found;
 }
 
 /* The store with "old" in a's status, of which it is then robbed of "new" and of c. */

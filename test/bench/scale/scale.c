@@ -13,7 +13,7 @@
 #include "test/bench/scale/scale.h"
 #include "webhook/cluster/claims/claims.h"
 #include "webhook/cluster/ledger/ledger_kube.h"
-#include "webhook/cluster/ledger/servers_impl.h"
+#include "webhook/cluster/ledger/servers_picture.h"
 #include "webhook/cluster/reconcile/probe_poll_impl.h"
 #include "webhook/core/pool/placement.h"
 #include "webhook/edge/admin/metrics_page.h"

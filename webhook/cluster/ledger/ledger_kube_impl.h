@@ -9,7 +9,7 @@
 
 #include "webhook/cluster/duty/duty.h"
 #include "webhook/cluster/ledger/ledger_kube.h"
-#include "webhook/cluster/ledger/servers_impl.h"
+#include "webhook/cluster/ledger/servers_picture.h"
 
 /* A review without a deadline. */
 #define TAKE_MS 5000

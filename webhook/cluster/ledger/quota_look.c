@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "kube/kube.h"
-#include "webhook/cluster/ledger/servers_impl.h"
+#include "webhook/cluster/ledger/servers_picture.h"
 #include "webhook/core/pool/quota.h"
 
 #define LIST_MAX_MS 1000

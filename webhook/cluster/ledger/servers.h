@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/metric.h"
 #include "kube/kube.h"
+#include "kube/kube_watch.h"
 #include "webhook/core/server/server_object.h"
 
 #define SERVERS_PATH "/apis/poolgate.io/v1alpha1/gpuservers"
@@ -27,6 +28,8 @@ void servers_at_once(struct servers *s, size_t n);
 /* Start to watch. changed (may be NULL) is called after each change of the picture, from any
  * thread, without locks held; it must return at once. ERR_NOMEM, ERR_INTERNAL. */
 int servers_start(struct servers *s, void (*changed)(void *ctx), void *ctx, struct err *err);
+/* What the watch calls, over the servers: servers_start hands it over; tests feed it. */
+extern const struct kube_watch_app servers_watch_app;
 /* Stop watching; edits that wait end with ERR_TIMEOUT. */
 void servers_stop(struct servers *s);
 /* After servers_stop, when no call runs any more. NULL-safe. */
