@@ -3,7 +3,7 @@
 #ifndef TEST_UNIT_DOCTOR_FIXTURE_H
 #define TEST_UNIT_DOCTOR_FIXTURE_H
 
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_read.h"
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define NOW_S INT64_C(1790000000)

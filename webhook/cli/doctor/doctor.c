@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/text.h"
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_read.h"
 #include "webhook/cli/usage/find_cluster.h"
 #include "webhook/cli/usage/usage.h"
 

@@ -8,7 +8,7 @@
 #include "base/rfc3339.h"
 #include "certs/certs_files.h"
 #include "certs/x509_read.h"
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_facts.h"
 #include "webhook/cluster/secrets/secret_data.h"
 
 /* Renewed when a third of their life is left: a sixth means that nobody does. */

@@ -2,7 +2,7 @@
 /* cli: judges the clients: has the operator set their images? */
 #include <string.h>
 
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_facts.h"
 #include "webhook/core/launcher/launcher.h"
 
 /* The first image in a text of YAML that nobody has set; absent when there is none. */

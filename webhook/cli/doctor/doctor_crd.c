@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli: judges the CustomResourceDefinition: is it there, served, with its status apart, and of this
  * version's schema? */
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_facts.h"
 
 #define VERSION "v1alpha1"
 #define PATH_BYTES 512

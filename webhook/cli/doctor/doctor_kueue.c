@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/yaml/yaml.h"
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_facts.h"
 
 #define SETTINGS_KEY "controller_manager_config.yaml"
 #define MEND "kubectl -n " DOCTOR_KUEUE " edit configmap " DOCTOR_KUEUE_SETTINGS

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/rfc3339.h"
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_facts.h"
 
 /* Clocks of a cluster may differ so much. */
 #define SKEW_MS 5000

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli: judges the nodes: an injected pod asks for bitfusion.io/gpu, and some node has to offer it,
  * and nobody else may. */
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_facts.h"
 
 /* No node offers any. */
 static void judge_none(

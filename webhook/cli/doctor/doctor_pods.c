@@ -3,7 +3,7 @@
  * of pods that are gone. */
 #include <string.h>
 
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_facts.h"
 #include "webhook/core/pod/late.h"
 
 /* A leader ends such a claim within this time. */

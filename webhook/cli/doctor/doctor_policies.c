@@ -2,7 +2,7 @@
 /* cli: judges policies, who picks them, and what bounds keys that they take out of pods. */
 #include <string.h>
 
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_facts.h"
 #include "webhook/core/policy/policy_account.h"
 #include "webhook/core/policy/policy_bound.h"
 

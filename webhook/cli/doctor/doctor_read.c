@@ -2,64 +2,24 @@
 /* cli: what the doctor reads, one thing after the other. Nothing here judges, nothing changes
  * anything in the cluster. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/rfc3339.h"
 #include "base/text.h"
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_read.h"
 #include "webhook/cluster/secrets/plan_key_secret.h"
 #include "webhook/cluster/secrets/secret_sync.h"
 #include "webhook/edge/settings/settings_file.h"
 
 #define ASK_MS 10000
 #define PATH_BYTES 1024
-#define ARENA_MAX (512u << 20)
 #define HOOKS_API "/apis/admissionregistration.k8s.io/v1"
 /* A leader renews every few seconds: so often, and so long, its Lease is looked at when its time
  * seems to be over. */
 #define LEASE_LOOKS 8
 #define LEASE_LOOK_MS 1000
-
-void doctor_facts_init(struct doctor_facts *f, const char *namespace)
-{
-	*f = (struct doctor_facts){.namespace = namespace};
-	arena_init(&f->arena, ARENA_MAX);
-	arena_init(&f->settings.arena, 1u << 20);
-	settings_cluster_defaults(&f->settings.cluster);
-}
-
-void sight_release(struct sight *s)
-{
-	json_release(&s->json);
-	/* the serving pair's key is among what is read */
-	if (s->text)
-		explicit_bzero(s->text, s->text_len);
-	free(s->text);
-	*s = (struct sight){0};
-}
-
-void doctor_facts_release(struct doctor_facts *f)
-{
-	for (size_t i = 0; i < SHIPPED_COUNT; i++)
-		sight_release(&f->shipped[i]);
-	for (size_t i = 0; i < HOOKS_COUNT; i++)
-		sight_release(&f->hooks[i]);
-	for (size_t i = 0; i < CLIENTS_COUNT; i++)
-		sight_release(&f->clients[i]);
-	sight_release(&f->deployment);
-	sight_release(&f->config);
-	sight_release(&f->tls);
-	sight_release(&f->plan_keys);
-	sight_release(&f->crd);
-	sight_release(&f->lease);
-	sight_release(&f->kueue);
-	sight_release(&f->source);
-	arena_release(&f->settings.arena);
-	arena_release(&f->arena);
-}
 
 /* ---- one answer ---- */
 

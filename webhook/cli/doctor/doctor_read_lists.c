@@ -5,7 +5,7 @@
 #include "base/quantity.h"
 #include "base/rfc3339.h"
 #include "base/text.h"
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_read.h"
 #include "webhook/core/pod/foreign.h"
 #include "webhook/core/pod/late.h"
 #include "webhook/core/pod/plan.h"

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_read.h"
 
 /* For one, and for all of them. */
 #define ASK_MS 5000

@@ -3,7 +3,7 @@
  * Such a review changes nothing. */
 #include <string.h>
 
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_read.h"
 #include "webhook/cluster/secrets/secret_sync.h"
 
 #define REVIEWS "/apis/authorization.k8s.io/v1/"

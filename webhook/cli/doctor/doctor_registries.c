@@ -3,7 +3,7 @@
  * believed? */
 #include <string.h>
 
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_facts.h"
 
 /* What to do, by what is wrong. */
 static const char *const mends[] = {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_report.h"
 
 #define TEXT_MAX 900
 
@@ -149,50 +149,4 @@ void doctor_print(const struct doctor_report *r, bool json, struct buf *out)
 		print_json(r, out);
 	else
 		print_text(r, out);
-}
-
-/* ---- sights ---- */
-
-bool sight_there(const struct sight *s, struct doctor_report *r)
-{
-	switch (s->state) {
-	case SIGHT_THERE:
-		return true;
-	case SIGHT_FORBIDDEN:
-		doctor_unchecked(r, "may not read %s", s->what);
-		return false;
-	case SIGHT_FAILED:
-		doctor_unchecked(r, "cannot read %s: %s", s->what, s->why ? s->why : "no answer");
-		return false;
-	case SIGHT_NOT_ASKED:
-		doctor_unchecked(r, "did not read %s", s->what ? s->what : "it");
-		return false;
-	case SIGHT_MISSING:
-		return false;
-	}
-	return false;
-}
-
-const char *sight_str(const struct json *j, const struct json_node *v, struct arena *a)
-{
-	struct slice s = json_str(j, v, a);
-
-	return s.at ? arena_strdup(a, s) : NULL;
-}
-
-void *doctor_more(struct doctor_facts *f, struct doctor_list *list, size_t size)
-{
-	if (list->n == list->cap) {
-		size_t cap = list->cap ? 2 * list->cap : 16;
-		void *grown = arena_array(&f->arena, cap, size);
-
-		if (!grown)
-			return NULL;
-		if (list->n)
-			memcpy(grown, list->at, list->n * size);
-		list->at = grown;
-		list->cap = cap;
-	}
-	/* a list that is begun anew has had elements there */
-	return memset((char *)list->at + list->n++ * size, 0, size);
 }

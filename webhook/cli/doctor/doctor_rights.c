@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli: judges what our account may do. */
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_facts.h"
 
 static const char *of(struct doctor_report *r, const struct doctor_right *t)
 {

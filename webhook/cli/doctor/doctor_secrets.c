@@ -3,7 +3,7 @@
  * have what they mount? */
 #include <string.h>
 
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_facts.h"
 
 static void judge_source(const struct doctor_facts *f, struct doctor_report *r)
 {

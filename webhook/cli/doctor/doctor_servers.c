@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/rfc3339.h"
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_facts.h"
 #include "webhook/core/launcher/launcher_bitfusion.h"
 #include "webhook/core/server/server_guard.h"
 #include "webhook/core/server/server_keep.h"

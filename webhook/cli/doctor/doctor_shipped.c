@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/yaml/yaml_json.h"
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_facts.h"
 
 #define NODES_MAX 100000u
 #define JSON_MAX (1u << 20)

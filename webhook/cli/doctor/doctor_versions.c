@@ -3,7 +3,7 @@
  * understand our conditions? */
 #include <string.h>
 
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_facts.h"
 
 /* The first minor version that lets conditions be created as ours are written. */
 /* Policies, gates and the hooks' conditions are stable from there on. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/yaml/yaml.h"
-#include "webhook/cli/doctor/doctor_impl.h"
+#include "webhook/cli/doctor/doctor_facts.h"
 #include "webhook/core/launcher/hook_cover.h"
 #include "webhook/core/policy/policy.h"
 

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: what the files of the doctor share: facts that were read, findings about them. Reading
- * (doctor_read*.c) and judging (a file for each group) are apart: judges look at facts alone, no
- * clock, no cluster. */
-#ifndef WEBHOOK_CLI_DOCTOR_DOCTOR_IMPL_H
-#define WEBHOOK_CLI_DOCTOR_DOCTOR_IMPL_H
+/* cli: what the doctor knows of an installation, and who judges it: judges (a file for each group)
+ * look at facts alone, no clock, no cluster. */
+#ifndef WEBHOOK_CLI_DOCTOR_DOCTOR_FACTS_H
+#define WEBHOOK_CLI_DOCTOR_DOCTOR_FACTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
-#include "base/buf.h"
 #include "base/json/json_read.h"
-#include "kube/kube.h"
+#include "webhook/cli/doctor/doctor_report.h"
 #include "webhook/cli/doctor/doctor_shipped.h"
 #include "webhook/cli/inject/installed.h"
 #include "webhook/core/policy/policy.h"
@@ -36,42 +33,6 @@
 #define DOCTOR_PLACES_MAX 500
 /* Lines about namespaces: each has a command of its own. */
 #define DOCTOR_PLACE_LINES_MAX 50
-
-/* ---- findings (doctor_report.c) ---- */
-
-enum doctor_verdict { DOCTOR_OK, DOCTOR_WRONG, DOCTOR_UNCHECKED };
-
-struct doctor_finding {
-	enum doctor_verdict verdict;
-	const char *group, *text;
-	const char *mend; /* a command; NULL: there is none */
-};
-
-/* Zero it but for the arena. Out of memory shows as arena->failed. */
-struct doctor_report {
-	struct arena *arena;
-	struct doctor_finding *at;
-	size_t n, cap;
-	const char *group; /* that findings go to */
-};
-
-/* Add one (printf style). What a terminal would obey becomes '?'. mend: of the report's arena or
- * static. */
-void doctor_ok(struct doctor_report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void doctor_wrong(struct doctor_report *r, const char *mend, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-void doctor_unchecked(struct doctor_report *r, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
-/* As arena_fmt, "" when out of memory: for `mend`. */
-const char *doctor_fmt(struct doctor_report *r, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
-/* Has this group a finding that is no "ok"? */
-bool doctor_group_troubled(const struct doctor_report *r);
-size_t doctor_count(const struct doctor_report *r, enum doctor_verdict verdict);
-/* One line each, or one JSON object. */
-void doctor_print(const struct doctor_report *r, bool json, struct buf *out);
-
-/* ---- facts ---- */
 
 enum sight_state { SIGHT_NOT_ASKED, SIGHT_THERE, SIGHT_MISSING, SIGHT_FORBIDDEN, SIGHT_FAILED };
 
@@ -209,55 +170,15 @@ struct doctor_facts {
 	struct doctor_list policies, picks, quotas, ranges;
 };
 
+/* Nothing is known yet. */
+void doctor_facts_init(struct doctor_facts *f, const char *namespace);
+void doctor_facts_release(struct doctor_facts *f);
 /* An element more, zeroed, in the facts' arena; NULL when out of memory. */
 void *doctor_more(struct doctor_facts *f, struct doctor_list *list, size_t size);
 
-/* ---- reading ---- */
+/* ---- what this version ships (doctor_shipped.c) ---- */
 
-/* Everything. 0, or an error that says that the cluster cannot be reached, or does not let us in;
- * then nothing is known. Whatever else goes wrong stands in the facts. f is inited here; release it
- * in every case. */
-int doctor_read(struct kube *k, const char *namespace, struct doctor_facts *f, struct err *err);
-void doctor_facts_init(struct doctor_facts *f, const char *namespace);
-void doctor_facts_release(struct doctor_facts *f);
-
-/* GET an object into s; what is borrowed. */
-void doctor_get(struct kube *k, const char *path, const char *what, struct sight *s);
-/* Set the state that an error stands for. */
-void sight_failed(struct sight *s, const struct err *err, struct arena *a);
-/* Ask with a body: 0 and the answer, or an error. For reviews of rights, which change nothing. */
-int doctor_ask(struct kube *k, const char *path, const struct buf *body, struct sight *ret,
-	struct err *err);
-
-/* doctor_read_lists.c */
-void doctor_read_others(struct kube *k, struct doctor_facts *f);
-void doctor_read_replicas(struct kube *k, struct doctor_facts *f);
-void doctor_read_pods(struct kube *k, struct doctor_facts *f);
-void doctor_read_servers(struct kube *k, struct doctor_facts *f);
-void doctor_read_nodes(struct kube *k, struct doctor_facts *f);
-void doctor_read_policies(struct kube *k, struct doctor_facts *f);
-/* One object of such a list; ctx is a struct doctor_taking. False: out of memory. */
-struct doctor_taking {
-	struct doctor_facts *f;
-	struct doctor_list *list;
-};
-kube_each doctor_take_other, doctor_take_replica, doctor_take_pod, doctor_take_server,
-	doctor_take_node, doctor_take_class, doctor_take_policy, doctor_take_pick,
-	doctor_take_bound;
-/* Pods without a claim, and claims without a pod, once more: lists that were made one after the
- * other differ by what happened between. */
-void doctor_look_again(struct kube *k, struct doctor_facts *f);
-
-/* doctor_read_registries.c */
-void doctor_read_registries(struct doctor_facts *f);
-
-/* doctor_read_rights.c */
-void doctor_read_rights(struct kube *k, struct doctor_facts *f);
-void doctor_read_places(struct kube *k, struct doctor_facts *f);
-/* What the manifests give to our account, as the settings name it; from f->shipped. */
-void doctor_list_rights(struct doctor_facts *f, enum shipped which);
-
-/* doctor_shipped.c: the documents of a manifest as one JSON array. ERR_*: our own fault. */
+/* The documents of a manifest as one JSON array. ERR_*: our own fault. */
 int shipped_read(enum shipped which, struct sight *ret, struct err *err);
 /* The command that applies what is installed once more, with one of manifests/components (may be
  * NULL). A kustomization of the operator's own is known by its image or by components beside that
