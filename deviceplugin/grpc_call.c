@@ -41,7 +41,7 @@ struct grpc_stream *grpc_call_begin(struct grpc_connection *c, int32_t id)
 		return NULL;
 	st->of = c;
 	st->id = id;
-	st->until_ms = clock_ms() + c->server->request_ms;
+	st->since_ms = clock_ms();
 	st->next = c->streams;
 	st->at = &c->streams;
 	if (st->next)
@@ -240,7 +240,7 @@ static void open_stream(struct grpc_stream *st, struct slice request)
 	}
 	st->open = true;
 	s->n_open++;
-	st->until_ms = 0;
+	st->since_ms = 0;
 	grpc_reply_stream(st);
 }
 

@@ -14,17 +14,13 @@
 
 #include "deviceplugin/grpc_server.h"
 
-/* In front of every message: one byte of flags, four of length. */
-#define GRPC_PREFIX 5
 /* Headers of one request, trailers included, as HTTP/2 counts them. */
 #define GRPC_HEADERS_MAX 16384u
-/* Requests that are being received and answers that are being sent, of one client and of all. */
+/* Of GRPC_KEPT_MAX, for one client. */
 #define GRPC_KEPT_OF_ONE (GRPC_REQUEST_MAX + 64u * 1024)
-#define GRPC_KEPT_MAX (2u * GRPC_REQUEST_MAX)
 /* Frames that a client may get wrong, one by one, before it is dropped. */
 #define GRPC_WRONG_MAX 100u
 #define GRPC_REQUEST_MS 10000
-#define GRPC_RETRY_MS 1000
 
 /* ---- where it listens ---- */
 
@@ -66,7 +62,7 @@ struct grpc_stream {
 	struct grpc_stream *next, **at; /* among its connection's */
 	struct grpc_connection *of;
 	int32_t id;
-	int64_t until_ms; /* 0: as long as it likes */
+	int64_t since_ms; /* the client is to come further; 0: it need not */
 
 	/* the request */
 	const struct grpc_method *method;

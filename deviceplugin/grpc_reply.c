@@ -133,7 +133,7 @@ static void submit(struct grpc_stream *st, const nghttp2_nv *field, size_t n,
 {
 	st->answered = true;
 	/* until the client has taken it */
-	st->until_ms = st->open ? 0 : clock_ms() + st->of->server->request_ms;
+	st->since_ms = st->open ? 0 : clock_ms();
 	if (nghttp2_submit_response(st->of->session, st->id, field, n, provider) != 0)
 		grpc_connection_break(st->of, "out of memory");
 }

@@ -174,6 +174,20 @@ static void folder_changed(struct grpc_server *s)
 	listen_anew(s);
 }
 
+void grpc_server_patience(struct grpc_server *s, int request_ms)
+{
+	s->request_ms = request_ms;
+}
+
+struct grpc_load grpc_server_load(const struct grpc_server *s)
+{
+	struct grpc_load load = {.kept = s->kept};
+
+	for (const struct grpc_connection *c = s->connections; c; c = c->next)
+		load.connections++;
+	return load;
+}
+
 bool grpc_server_listens(const struct grpc_server *s)
 {
 	return s->socket.fd >= 0;
@@ -187,8 +201,9 @@ static int64_t limit_of(const struct grpc_connection *c)
 	int64_t limit = c->greeted ? 0 : c->since_ms + c->server->request_ms;
 
 	for (const struct grpc_stream *st = c->streams; st; st = st->next)
-		if (st->until_ms != 0 && (limit == 0 || st->until_ms < limit))
-			limit = st->until_ms;
+		if (st->since_ms != 0 &&
+			(limit == 0 || st->since_ms + c->server->request_ms < limit))
+			limit = st->since_ms + c->server->request_ms;
 	return limit;
 }
 

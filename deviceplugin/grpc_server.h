@@ -33,6 +33,13 @@ enum grpc_status {
 #define GRPC_STREAMS_MAX 32 /* calls at a time of one connection */
 #define GRPC_OPEN_MAX 16    /* streams of answers, of all connections; the kubelet has one */
 
+/* In front of every message: one byte of flags, four of length. */
+#define GRPC_PREFIX 5
+/* Bytes of requests that are being received and of answers that are being sent, of all clients. */
+#define GRPC_KEPT_MAX (2u * GRPC_REQUEST_MAX)
+/* Until what could not be done for want of anything is tried again. */
+#define GRPC_RETRY_MS 1000
+
 struct grpc_server;
 /* An open answer of a method that streams. Ends with the call to `closed`. */
 struct grpc_stream;
@@ -68,6 +75,17 @@ int grpc_stream_show(struct grpc_stream *stream, struct slice message, struct er
  * directory is missing, full, not writable). ERR_NOMEM. log is borrowed. */
 int grpc_server_new(const char *path, const struct grpc_method *methods, void *ctx,
 	const struct log *log, struct grpc_server **ret, struct err *err);
+
+/* An unfinished request may be held for so long from now on, instead of 10 s; those that are there,
+ * too. */
+void grpc_server_patience(struct grpc_server *s, int request_ms);
+
+/* What clients cost at the moment. */
+struct grpc_load {
+	size_t connections;
+	size_t kept; /* bytes, at most GRPC_KEPT_MAX */
+};
+struct grpc_load grpc_server_load(const struct grpc_server *s);
 
 /* A descriptor that is readable (poll, POLLIN) when there is something to do for grpc_server_turn.
  * The same for the server's whole life. */

@@ -12,7 +12,7 @@
 #include <nghttp2/nghttp2.h>
 
 #include "base/buf.h"
-#include "deviceplugin/grpc_impl.h"
+#include "deviceplugin/grpc_server.h"
 
 #define FIXTURE_STREAMS 64
 

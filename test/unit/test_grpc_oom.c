@@ -64,7 +64,7 @@ TEST(answers)
 		(void)close(fd);
 		grpc_fixture_settle(f, NULL);
 		assert_int_equal(f->n_open, 0);
-		assert_int_equal(f->server->kept, 0);
+		assert_int_equal(grpc_server_load(f->server).kept, 0);
 		if (!hit)
 			break;
 		calls = f->calls;
