@@ -4,7 +4,7 @@
 
     test/lint/floors.py [--root DIR] [--build DIR] [includes|objects|text ...]
 
-includes  who may include whom, and which file may use which library
+includes  who may include whom, which file may use which library; unit tests include no header that a room keeps to itself
 objects   the decisions (PURE) reach no clock, file, socket, thread, environment or locale and keep no state;
           nobody calls what is banned, or what lies in a room that it may not include (what was compiled counts:
           `nm` on the objects of the release build)
@@ -44,6 +44,8 @@ FLOORS = {room: may for room, (_, may) in of_house().items()}
 
 # The sources that decide and nothing else, without their ending.
 PURE = re.compile(r"(webhook/core/[\w/]+|kube/(kube_answer|kube_object|kube_review|lease_record|reflector|watch_reader)|net/peers|deviceplugin/gpu_count|gate/(bearer|frame|picture|server_profile|server_profile_use))\.\w+$")
+
+UNIT_TESTS = "test/unit"
 
 # Each library has one place; a pattern is matched against the header, the places against the file.
 LIBRARIES = [
@@ -148,8 +150,26 @@ def sources_of(root):
     return sorted(found)
 
 
-def check_includes(root):
+def unit_tests_of(root):
+    """Unit tests and their helpers."""
+    folder = os.path.join(root, UNIT_TESTS)
+    return sorted(f"{UNIT_TESTS}/{n}" for n in os.listdir(folder) if n.endswith((".c", ".h"))) if os.path.isdir(folder) else []
+
+
+def check_unit_tests(root):
+    """A test that knows what a room keeps to itself fails when that is done in another way, and not only when it is done wrong."""
     breaches = []
+    for path in unit_tests_of(root):
+        for number, line in enumerate(read(root, path).decode("utf-8", "replace").splitlines(), 1):
+            include = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
+            if include and include.group(1).endswith("_impl.h") and floor_of(include.group(1)):
+                header = include.group(1)
+                breaches.append(f'{path}:{number}: "{header}": for {floor_of(header)} alone; a unit test asks by public headers')
+    return breaches
+
+
+def check_includes(root):
+    breaches = check_unit_tests(root)
     for path in sources_of(root):
         floor = floor_of(path)
         for number, line in enumerate(read(root, path).decode("utf-8", "replace").splitlines(), 1):
