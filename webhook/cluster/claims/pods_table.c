@@ -213,7 +213,7 @@ bool pods_table_remove(struct pods_table *t, struct slice uid, const struct pod_
 
 	if (e) {
 		e->ended = e->ended || last->seen == POD_FINISHED;
-		e->unplaced = !last->placed;
+		e->unplaced = !last->placed; /* then nothing of it runs on (rule R13) */
 		lose(t, e, clock_ms());
 	}
 	if (t->n_lost > LOST_MAX)
