@@ -111,7 +111,7 @@ static int by_namespace(const void *a, const void *b)
 	return order ? order : (x.len > y.len) - (x.len < y.len);
 }
 
-struct queue_share *queueing_share(const struct queueing *q, struct slice namespace)
+static struct queue_share *share_of(const struct queueing *q, struct slice namespace)
 {
 	struct queue_share key = {.namespace = namespace};
 
@@ -125,7 +125,7 @@ static bool see_held(void *ctx, const struct server_object *o)
 
 	for (size_t i = 0; i < o->status.n_claims; i++) {
 		const struct claim *claim = &o->status.claims[i].claim;
-		struct queue_share *s = queueing_share(q, slice_of(claim->namespace));
+		struct queue_share *s = share_of(q, slice_of(claim->namespace));
 
 		for (size_t k = 0; s && k < claim->n_parts; k++)
 			if (__builtin_add_overflow(s->bytes, claim->parts[k].bytes, &s->bytes))
@@ -179,24 +179,26 @@ static void read_demands(struct queueing *q)
 static void read_policies(struct queueing *q)
 {
 	struct claims *c = q->c;
+	struct policy_law *laws; /* one for each of the shares */
 
 	if (!c->cfg->policies)
 		return;
-	q->laws = arena_array(&q->arena, q->n_shares, sizeof(*q->laws));
-	for (size_t i = 0; q->laws && i < q->n_shares; i++)
-		if (!policy_law_of(c, q->shares[i].namespace, &q->arena, &q->laws[i]))
+	laws = arena_array(&q->arena, q->n_shares, sizeof(*laws));
+	q->capped = arena_array(&q->arena, q->n, sizeof(*q->capped));
+	for (size_t i = 0; laws && i < q->n_shares; i++)
+		if (!policy_law_of(c, q->shares[i].namespace, &q->arena, &laws[i]))
 			return;
 	accounts_note_waiting(c->cfg->accounts, NULL);
-	for (size_t i = 0; q->laws && i < q->n; i++) {
-		const struct policy_law *law =
-			&q->laws[queueing_share(q, q->pods[i].namespace) - q->shares];
+	for (size_t i = 0; laws && q->capped && i < q->n; i++) {
+		const struct policy_law *law = &laws[share_of(q, q->pods[i].namespace) - q->shares];
 
 		if (law->policy)
 			accounts_note_waiting(c->cfg->accounts, law->policy->name);
 		if (!policy_law_apply(law, &q->demands[i], &q->pods[i], &q->arena))
 			return;
+		q->capped[i] = law->policy && policy_is_capped(law->policy);
 	}
-	if (q->laws)
+	if (laws && q->capped)
 		accounts_noted_all(c->cfg->accounts);
 }
 

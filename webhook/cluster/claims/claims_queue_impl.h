@@ -22,8 +22,8 @@ struct queueing {
 	struct pool_view pool;
 	struct queue_pod *pods;
 	struct demand *demands;
+	bool *capped;               /* whose policy has caps; NULL: nobody's */
 	struct queue_share *shares; /* of the namespaces of those who wait, by name */
-	struct policy_law *laws;    /* one for each */
 	size_t n_shares;
 	struct queue_world world;
 	struct queue_round round;
@@ -36,9 +36,6 @@ struct queueing {
 	bool words;   /* it says why who waits does */
 	bool written; /* something has changed in the picture since it was looked at */
 };
-
-/* What that namespace holds, one of those who wait; NULL: it is of none of them. */
-struct queue_share *queueing_share(const struct queueing *q, struct slice namespace);
 
 /* ---- claims_start.c ---- */
 

@@ -111,10 +111,7 @@ static int by_turn(const void *a, const void *b)
 
 static bool is_capped(const struct queueing *q, const struct queue_pod *pod)
 {
-	const struct queue_share *s = q->laws ? queueing_share(q, pod->namespace) : NULL;
-	const struct policy *p = s ? q->laws[s - q->shares].policy : NULL;
-
-	return p && policy_is_capped(p);
+	return q->capped && q->capped[pod - q->pods];
 }
 
 /* Who starts, in the queue's order. NULL: out of memory. */
