@@ -330,8 +330,8 @@ bool adopt_has_whole(struct adoption *a);
 
 /* ---- claims_policy.c ---- */
 
-/* Count what these, one pod or all of a gang, are about to be given: policy_caps_raise. *ret_take:
- * for claims_raised(). */
+/* Count what these, one pod or all of a gang, are about to be given, as policy_caps_raise does,
+ * with its errors. *ret_take: for claims_raised(). */
 int claims_raise(struct adoption *const *members, size_t n, uint64_t *ret_take, struct err *err);
 /* What came of writing it is known, or will be (unsure_base). */
 void claims_raised(struct adoption *const *members, size_t n, uint64_t take);
