@@ -106,6 +106,14 @@ int yaml_need(const struct yaml_node *map, const char *key, struct yaml_node **r
 	return yaml_need_as(map, key, NULL, ret, err);
 }
 
+int yaml_need_word(const struct yaml_node *map, const char *key, const char *word, struct err *err)
+{
+	struct yaml_node *node;
+	int rc = yaml_need_as(map, key, word, &node, err);
+
+	return rc == 0 && !yaml_is_str(node, word) ? unexpected(node, err, word) : rc;
+}
+
 int yaml_as_map(const struct yaml_node *node, struct err *err)
 {
 	return yaml_is(node, YAML_MAP) ? 0 : unexpected(node, err, "a mapping");

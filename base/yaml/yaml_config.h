@@ -33,6 +33,8 @@ int yaml_need(
  * GPUServer". Both name a key of the same letters in another case. */
 int yaml_need_as(const struct yaml_node *map, const char *key, const char *expected,
 	struct yaml_node **ret, struct err *err);
+/* A key that must hold exactly this word. */
+int yaml_need_word(const struct yaml_node *map, const char *key, const char *word, struct err *err);
 
 /* A map or sequence at a key: NULL into *ret when absent or null. */
 int yaml_get_map(

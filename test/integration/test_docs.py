@@ -58,6 +58,38 @@ def test_manual_pages_name_every_flag(command, page):
         assert told <= named, told - named
 
 
+def known_keys(folder, path):
+    """The keys that a map of the config file may have, as they are told where one is unknown; none where it is no map."""
+    text = "{nonesuch: 1}"
+    for key in reversed(path):
+        text = "{%s: %s}" % (key, text)
+    head = "apiVersion: poolgate.io/v1alpha1, kind: Config, "
+    (folder / "poolgate.yaml").write_text("{" + head + text[1:])
+    done = subprocess.run([PROGRAM, "serve", "--check", "--config", "poolgate.yaml"], cwd=folder, capture_output=True, text=True, timeout=20, check=False)
+    known = re.search(r"/nonesuch: unknown key .*known keys: (.*)", done.stderr)
+    return known.group(1).split(", ") if known else []
+
+
+def test_configuration_names_every_key_and_flag(tmp_path):
+    """A key or a flag of the server that docs/configuration.md does not name, or the other way round."""
+    with open(os.path.join(ROOT, "docs/configuration.md"), encoding="utf-8") as f:
+        page = f.read()
+    maps, keys = [()], set()
+    while maps:
+        path = maps.pop()
+        for key in known_keys(tmp_path, path):
+            if known_keys(tmp_path, (*path, key)):
+                maps.append((*path, key))
+            else:
+                keys.add(".".join((*path, key)))
+    assert len(keys) > 45 and "cluster.tls.manage" in keys
+    assert not {k for k in keys if f"`{k}`" not in page and f"`{k.removeprefix('cluster.')}`" not in page}
+    table = page.split("| Key | Flag |")[1].split("\n\n")[0]
+    help_text = subprocess.run([PROGRAM, "serve", "--help"], capture_output=True, text=True, timeout=20, check=True).stdout
+    assert set(re.findall(r"`--([a-z-]+)", table)) == set(re.findall(r"^  --([a-z-]+)", help_text, re.M)) - {"help"}
+    assert set(re.findall(r"^\| `([\w.]+)`", table, re.M)) <= keys | {"cluster"}
+
+
 def links(path):
     with open(path, encoding="utf-8") as f:
         text = re.sub(r"```.*?```", "", f.read(), flags=re.S)

@@ -295,6 +295,7 @@ TEST(test_wrong_flags)
 		{"--workers 65", "expected a whole number from 0 to 64"},
 		{"--max-connections 0", "expected a whole number from 1 to 65536"},
 		{"--log-format xml", "expected text or json"},
+		{"--namespace A", "flag --namespace: found \"A\", expected an object's name"},
 		{"--log-level loud", "expected error, warn, info or debug"},
 	};
 
@@ -646,19 +647,18 @@ TEST(test_cluster_values)
 TEST(test_cluster_differs)
 {
 	struct settings s;
-	const struct cluster_settings none = {0};
-	char *a, *b;
+	char keys[SETTINGS_KEYS_SIZE], *a, *b;
 
 	write_config(cluster_keys);
 	must_load(NEEDED "--config CONFIG", NULL, &s);
-	assert_false(settings_cluster_differ(&s.cluster, &s.cluster));
-	assert_false(settings_cluster_differ(&none, &none));
+	assert_false(settings_needs_restart(&s, &s, keys));
 #define DIFFERS(member, value)                                                                     \
 	do {                                                                                       \
-		struct cluster_settings other = s.cluster;                                         \
-		other.member = (value);                                                            \
-		assert_true(settings_cluster_differ(&s.cluster, &other));                          \
-		assert_true(settings_cluster_differ(&other, &s.cluster));                          \
+		struct settings other = s;                                                         \
+		other.cluster.member = (value);                                                    \
+		assert_true(settings_needs_restart(&s, &other, keys));                             \
+		assert_string_equal(keys, "cluster");                                              \
+		assert_true(settings_needs_restart(&other, &s, keys));                             \
 	} while (0)
 	DIFFERS(on, false);
 	DIFFERS(kubeconfig, NULL);
@@ -689,12 +689,14 @@ TEST(test_cluster_differs)
 	DIFFERS(evict_after_ms, 1);
 	DIFFERS(n_priority_classes, 0);
 	/* The same words elsewhere in memory are the same. */
-	struct cluster_settings copy = s.cluster;
-	a = strdup(copy.lease);
-	b = strdup(copy.kubeconfig);
-	copy.lease = a;
-	copy.kubeconfig = b;
-	assert_false(settings_cluster_differ(&s.cluster, &copy));
+	struct settings copy = s;
+	a = strdup(copy.cluster.lease);
+	b = strdup(copy.cluster.kubeconfig);
+	copy.cluster.lease = a;
+	copy.cluster.kubeconfig = b;
+	/* What is taken up while it runs. */
+	copy.cluster.when_full = WHEN_FULL_OWNED;
+	assert_false(settings_needs_restart(&s, &copy, keys));
 	free(a);
 	free(b);
 	settings_release(&s);
@@ -740,7 +742,8 @@ TEST(test_wrong_file)
 		{HEAD "claimTtl: 5\n", 3, "/claimTtl"},
 		{HEAD "claimTtl: abc\n", 3, "found \"abc\""},
 		{HEAD "drainDelay: 1h\n", 3, "/drainDelay"},
-		{HEAD "reloadInterval: 1ms\n", 3, "found 1 ms, expected 0"},
+		{HEAD "reloadInterval: 1ms\n", 3,
+			"found 1 ms, expected a duration from 100ms to 1h, or 0"},
 		{HEAD "totalGpuMemory: 16GB\n", 3, "/totalGpuMemory: found \"16GB\""},
 		{HEAD "totalGpuMemory: []\n", 3, "/totalGpuMemory"},
 		{HEAD "nodeResource: maybe\n", 3, "/nodeResource"},
@@ -874,8 +877,13 @@ TEST(test_needs_restart)
 /* Every flag of the help text is one. */
 TEST(test_help_is_true)
 {
-	const char *at = settings_help;
+	char text[8192] = "";
+	FILE *f = fmemopen(text, sizeof(text), "w");
+	const char *at = text;
 
+	assert_non_null(f);
+	settings_help(f);
+	assert_int_equal(fclose(f), 0);
 	while ((at = strstr(at, "\n  --"))) {
 		char line[96];
 		struct settings s;

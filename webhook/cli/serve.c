@@ -417,7 +417,7 @@ int serve_main(int argc, char **argv)
 		/* What was read is never ERR_SYNTAX here: settings_load keeps that for flags. */
 		code = code == ERR_SYNTAX ? SERVE_USAGE : serve_exit_code(&err);
 	} else if (st->help) {
-		(void)fputs(settings_help, stdout);
+		settings_help(stdout);
 	} else if (st->check) {
 		code = serve_check(st);
 	} else {

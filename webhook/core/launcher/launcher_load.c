@@ -23,22 +23,6 @@ static int out_of_memory(struct err *err)
 	return err_set(err, ERR_NOMEM, "out of memory for the launcher profile");
 }
 
-/* A key that must hold exactly this string. */
-static int need_text(
-	const struct yaml_node *root, const char *key, const char *expected, struct err *err)
-{
-	struct yaml_node *node;
-	char found[80];
-	int rc = yaml_need_as(root, key, expected, &node, err);
-
-	if (rc != 0)
-		return rc;
-	if (!yaml_is_str(node, expected))
-		return yaml_err(node, err, ERR_INVALID, "found %s, expected %s",
-			yaml_found(node, found), expected);
-	return 0;
-}
-
 static int read_head(const struct yaml_node *root, struct arena *a, struct profile *p,
 	struct yaml_node **ret_spec, struct err *err)
 {
@@ -48,8 +32,8 @@ static int read_head(const struct yaml_node *root, struct arena *a, struct profi
 	int rc;
 
 	if ((rc = yaml_as_map(root, err)) != 0 ||
-		(rc = need_text(root, "apiVersion", POOLGATE_API_VERSION, err)) != 0 ||
-		(rc = need_text(root, "kind", LAUNCHER_KIND, err)) != 0 ||
+		(rc = yaml_need_word(root, "apiVersion", POOLGATE_API_VERSION, err)) != 0 ||
+		(rc = yaml_need_word(root, "kind", LAUNCHER_KIND, err)) != 0 ||
 		(rc = yaml_known(root, err, "apiVersion", "kind", "metadata", "spec", NULL)) != 0 ||
 		(rc = yaml_need(root, "metadata", &metadata, err)) != 0 ||
 		(rc = yaml_known(metadata, err, "name", "labels", "annotations", NULL)) != 0 ||

@@ -3,69 +3,81 @@
  * line. */
 #include "webhook/edge/settings/settings.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/text.h"
 #include "webhook/core/launcher/config.h"
 #include "webhook/edge/settings/settings_file.h"
 #include "webhook/edge/settings/settings_flags.h"
 
 #define ARENA_BYTES (8u * 1024 * 1024)
 
-const char settings_help[] =
-	"usage: poolgate serve [flags]\n"
-	"\n"
-	"The admission server: /mutate and /validate over HTTPS.\n"
-	"\n"
-	"  --config FILE               config file (YAML); flags win over it\n"
-	"  --listen ADDR:PORT          TLS server [:8443]\n"
-	"  --listen-plain ADDR:PORT    /livez, /readyz, /metrics over HTTP; off: none [:8080]\n"
-	"  --listen-admin ADDR:PORT    /v1/pool and /v1/release over HTTP; off: none "
-	"[127.0.0.1:8081]\n"
-	"  --tls-cert FILE             certificate chain, PEM\n"
-	"  --tls-key FILE              its key, PEM\n"
-	"  --client-ca FILE            reviews are answered to clients of these CAs alone, PEM\n"
-	"  --client-name NAME          and of this common name; may be given several times [any]\n"
-	"  --client-catalogue FILE     Bitfusion clients\n"
-	"  --sidecar-config FILE       what is injected for Bitfusion\n"
-	"  --client-shell PATH         runs one-string commands of Bitfusion pods [sh]\n"
-	"  --launchers FILE|DIR        launcher profiles; may be given several times\n"
-	"  --default-launcher NAME     profile of pods without the annotation "
-	"poolgate.io/launcher\n"
-	"  --pool FILE|DIR             GPUServer documents\n"
-	"  --policies FILE|DIR         GPUPolicy documents, and namespaces that pick them\n"
-	"  --cluster                   the pool is the cluster's GPUServer objects\n"
-	"  --kubeconfig FILE           the same, with this file instead of the pod's account\n"
-	"  --namespace NAME            where our Lease and Secrets are\n"
-	"  --claim-ttl DURATION        claims end after this time; 0: never [0]\n"
-	"  --total-gpu-memory SIZE     memory of the nominal GPU: megabytes, or 16G, 16160Mi "
-	"[$TOTAL_GPU_MEMORY]\n"
-	"  --node-resource BOOL        injected pods ask their node for bitfusion.io/gpu [true]\n"
-	"  --secret-without-claim BOOL refuse pods that use a client's Secret and ask for "
-	"nothing [true]\n"
-	"  --drain-delay DURATION      answer on after SIGTERM, not ready [5s]\n"
-	"  --reload-interval DURATION  look for changed files; 0: SIGHUP alone [2s]\n"
-	"  --workers N                 threads for what may wait [2]\n"
-	"  --max-connections N         TLS connections at a time [512]\n"
-	"  --log-format text|json      [text]\n"
-	"  --log-level LEVEL           error, warn, info or debug [info]\n"
-	"  --check                     read and verify everything, print what is in force, exit\n"
-	"  --help\n"
-	"\n"
-	"Also accepted, as the origin wrote them: -port N, -tlsCertFile, -tlsKeyFile, "
-	"-sidecarCfgFile,\n"
-	"-bitfusionClientConfig; -v, -alsologtostderr and the like have no effect.\n"
-	"\n"
-	"SIGHUP, or a changed file: config, pool and certificate are read again. SIGTERM: drain "
-	"and exit.\n"
-	"Exit status: 0 ended as asked, 1 cannot serve, 2 wrong flags, 3 something that was read "
-	"is wrong.\n"
-	"\n"
-	"Examples:\n"
-	"  poolgate serve --config poolgate.yaml --check\n"
-	"  poolgate serve --tls-cert tls/tls.crt --tls-key tls/tls.key --launchers launchers "
-	"--pool servers\n";
+#define DAY_MS INT64_C(86400000)
+/* Each review that waits for the API server takes one; in a cluster more must be able to wait at
+ * one time, to share commits. */
+#define WORKERS_UNSET UINT_MAX
+#define WORKERS_DEFAULT 2
+#define WORKERS_DEFAULT_CLUSTER 32
+
+static void help_rows(const struct setting *rows, size_t n, FILE *out)
+{
+	for (size_t i = 0; i < n; i++) {
+		char flag[64];
+
+		(void)snprintf(flag, sizeof(flag), "%s%s%s", rows[i].flag ? rows[i].flag : "",
+			rows[i].arg ? " " : "", rows[i].arg ? rows[i].arg : "");
+		if (rows[i].help)
+			(void)fprintf(out, *rows[i].help ? "  --%-25s %s\n" : "  --%s\n", flag,
+				rows[i].help);
+		help_rows(rows[i].in, rows[i].n_in, out);
+	}
+}
+
+void settings_help(FILE *out)
+{
+	(void)fputs("usage: poolgate serve [flags]\n"
+		    "\n"
+		    "The admission server: /mutate and /validate over HTTPS.\n"
+		    "\n",
+		out);
+	help_rows(settings_table, settings_table_n, out);
+	(void)fputs("\n"
+		    "Also accepted, as the origin wrote them: -port N, -tlsCertFile, -tlsKeyFile, "
+		    "-sidecarCfgFile,\n"
+		    "-bitfusionClientConfig; -v, -alsologtostderr and the like have no effect.\n"
+		    "\n"
+		    "SIGHUP, or a changed file: config, pool and certificate are read again. "
+		    "SIGTERM: drain and exit.\n"
+		    "Exit status: 0 ended as asked, 1 cannot serve, 2 wrong flags, 3 something "
+		    "that was read is wrong.\n"
+		    "\n"
+		    "Examples:\n"
+		    "  poolgate serve --config poolgate.yaml --check\n"
+		    "  poolgate serve --tls-cert tls/tls.crt --tls-key tls/tls.key --launchers "
+		    "launchers --pool servers\n",
+		out);
+}
+
+void settings_cluster_defaults(struct cluster_settings *c)
+{
+	*c = (struct cluster_settings){.service = "poolgate",
+		.lease = "poolgate-leader",
+		.webhooks = "poolgate",
+		.tls_secret = "poolgate-tls",
+		.ca_secret = "poolgate-ca",
+		.tls_manage = true,
+		.ca_valid_ms = 3650 * DAY_MS,
+		.serving_valid_ms = 90 * DAY_MS,
+		.publish_wait_ms = 60000,
+		.drop_wait_ms = 60000,
+		.secrets_source = "kube-system/bitfusion-secret",
+		.probe_every_ms = 10000,
+		.reserve_ms = 600000,
+		.evict_after_ms = 600000,
+		.pending_share = 25,
+		.max_grace_ms = 3600000};
+}
 
 static void set_defaults(struct settings *s)
 {
@@ -86,34 +98,23 @@ static void set_defaults(struct settings *s)
 
 /* ---- all of them ---- */
 
-/* Lists of the file that flags replace. */
-struct replaced {
-	bool launchers, client_names;
-};
-
-/* First look: is the command line well formed, is help asked for, where is the config file, which
- * of its lists are replaced? */
-static int survey(
-	int argc, char *const *argv, struct settings *s, struct replaced *ret, struct err *err)
+/* First look: is the command line well formed, is help asked for (1), where is the config file? */
+static int survey(struct settings *s, const struct flag *f, struct err *err)
 {
-	struct flag f;
-	char name[64];
-	int index = 0, rc;
-
-	*ret = (struct replaced){0};
-	while ((rc = flag_next(argc, argv, &index, name, &f, err)) == 1) {
-		if (f.id == FLAG_HELP) {
-			s->help = true;
-			return 0;
-		}
-		if (f.id == FLAG_LAUNCHERS)
-			ret->launchers = true;
-		if (f.id == FLAG_CLIENT_NAME)
-			ret->client_names = true;
-		if (f.id == FLAG_CONFIG && settings_flag_path(s, &f, &s->config, err) != 0)
-			return (int)err->code;
+	if (f->row->at == offsetof(struct settings, help)) {
+		s->help = true;
+		return 1;
 	}
-	return rc;
+	return f->row->at == offsetof(struct settings, config) ? settings_flag_apply(s, f, err) : 0;
+}
+
+/* Flags replace a list of the file. */
+static int forget_list(struct settings *s, const struct flag *f, struct err *err)
+{
+	(void)err;
+	if (f->row->n_at)
+		*(size_t *)(void *)((char *)s + f->row->n_at) = 0;
+	return 0;
 }
 
 static int apply_environment(struct settings *s, const char *text, struct err *err)
@@ -196,25 +197,16 @@ static bool on_loopback(const char *listen)
 int settings_load(int argc, char *const *argv, const char *total_gpu_memory, struct settings *ret,
 	struct err *err)
 {
-	struct replaced replaced;
-	struct flag f;
-	char name[64];
-	int index = 0, rc;
+	int rc;
 
 	set_defaults(ret);
-	if ((rc = survey(argc, argv, ret, &replaced, err)) != 0 || ret->help)
-		return rc;
+	rc = settings_flags(argc, argv, ret, survey, err);
+	if (rc < 0 || ret->help)
+		return rc < 0 ? rc : 0;
 	if ((ret->config && (rc = settings_file(ret, err)) != 0) ||
-		(rc = apply_environment(ret, total_gpu_memory, err)) != 0)
-		return rc;
-	if (replaced.launchers)
-		ret->n_launchers = 0;
-	if (replaced.client_names)
-		ret->n_client_names = 0;
-	while ((rc = flag_next(argc, argv, &index, name, &f, err)) == 1)
-		if ((rc = settings_flag_apply(ret, &f, err)) != 0)
-			return rc;
-	if (rc != 0)
+		(rc = apply_environment(ret, total_gpu_memory, err)) != 0 ||
+		(rc = settings_flags(argc, argv, ret, forget_list, err)) != 0 ||
+		(rc = settings_flags(argc, argv, ret, settings_flag_apply, err)) != 0)
 		return rc;
 	if (ret->workers == WORKERS_UNSET)
 		ret->workers = ret->cluster.on ? WORKERS_DEFAULT_CLUSTER : WORKERS_DEFAULT;
@@ -233,34 +225,71 @@ void settings_release(struct settings *s)
 	*s = (struct settings){0};
 }
 
-static bool differ(const char *a, const char *b)
+/* ---- what waits for a restart ---- */
+
+static bool texts_differ(const char *a, const char *b)
 {
 	return a && b ? strcmp(a, b) != 0 : a != b;
+}
+
+static bool classes_differ(const struct cluster_settings *a, const struct cluster_settings *b)
+{
+	if (a->n_priority_classes != b->n_priority_classes)
+		return true;
+	for (size_t i = 0; i < a->n_priority_classes; i++)
+		if (!slice_eq(a->priority_classes[i], b->priority_classes[i]))
+			return true;
+	return false;
+}
+
+static bool differ(
+	const struct setting *row, const struct settings *now, const struct settings *next)
+{
+	const void *a = (const char *)now + row->at, *b = (const char *)next + row->at;
+
+	if (row->flags & SETTING_LIVE)
+		return false;
+	for (size_t i = 0; i < row->n_in; i++)
+		if (differ(&row->in[i], now, next))
+			return true;
+	switch ((int)row->kind) {
+	case SETTING_MAP:
+		return row->at && *(const bool *)a != *(const bool *)b;
+	case SETTING_BOOL:
+		return *(const bool *)a != *(const bool *)b;
+	case SETTING_COUNT:
+		return *(const unsigned *)a != *(const unsigned *)b;
+	case SETTING_NUMBER:
+	case SETTING_DURATION:
+		return *(const int64_t *)a != *(const int64_t *)b;
+	case SETTING_SLICES:
+		return classes_differ(&now->cluster, &next->cluster);
+	default:
+		return row->flags & SETTING_FIXED_WHETHER
+			       ? !*(char *const *)a != !*(char *const *)b
+			       : texts_differ(*(const char *const *)a, *(const char *const *)b);
+	}
+}
+
+static void list_fixed(const struct setting *rows, size_t n, const char *in,
+	const struct settings *now, const struct settings *next, char *keys)
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t len = strlen(keys);
+		bool fixed = rows[i].flags & (SETTING_FIXED | SETTING_FIXED_WHETHER);
+
+		if (rows[i].kind == SETTING_MAP && !fixed)
+			list_fixed(rows[i].in, rows[i].n_in, rows[i].key, now, next, keys);
+		else if (fixed && differ(&rows[i], now, next))
+			(void)snprintf(keys + len, SETTINGS_KEYS_SIZE - len, "%s%s%s%s",
+				len ? ", " : "", in ? in : "", in ? "." : "", rows[i].key);
+	}
 }
 
 bool settings_needs_restart(const struct settings *now, const struct settings *next,
 	char ret[static SETTINGS_KEYS_SIZE])
 {
-	const struct {
-		const char *key;
-		bool changed;
-	} keys[] = {
-		{"listen", differ(now->listen, next->listen)},
-		{"listenPlain", differ(now->listen_plain, next->listen_plain)},
-		{"listenAdmin", differ(now->listen_admin, next->listen_admin)},
-		{"tls.clientCA", !now->client_ca != !next->client_ca},
-		{"log.format", differ(now->log_format, next->log_format)},
-		{"log.level", differ(now->log_level, next->log_level)},
-		{"workers", now->workers != next->workers},
-		{"cluster", settings_cluster_differ(&now->cluster, &next->cluster)},
-		{"maxConnections", now->max_connections != next->max_connections},
-	};
-	size_t len = 0;
-
 	ret[0] = '\0';
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		if (keys[i].changed)
-			len += (size_t)snprintf(ret + len, SETTINGS_KEYS_SIZE - len, "%s%s",
-				len ? ", " : "", keys[i].key);
-	return len > 0;
+	list_fixed(settings_table, settings_table_n, NULL, now, next, ret);
+	return ret[0] != '\0';
 }

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/arena.h"
 #include "base/err.h"
@@ -135,7 +136,7 @@ int settings_blame(const struct settings *s, struct err *err);
 bool settings_needs_restart(const struct settings *now, const struct settings *next,
 	char ret[static SETTINGS_KEYS_SIZE]);
 
-/* The help text of all flags. */
-extern const char settings_help[];
+/* What --help prints: all flags. */
+void settings_help(FILE *out);
 
 #endif

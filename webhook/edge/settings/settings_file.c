@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: the config file, key by key. */
+/* edge: the config file, read by the table of settings. */
 #include "webhook/edge/settings/settings_file.h"
 
 #include <string.h>
 
 #include "base/files.h"
-#include "base/text.h"
-#include "base/yaml/yaml.h"
 #include "base/yaml/yaml_config.h"
 #include "net/listener.h"
-#include "webhook/core/launcher/config.h"
 #include "webhook/core/launcher/launcher_load.h"
+#include "webhook/edge/settings/settings_table.h"
+
+/* Rows of one map. */
+#define KEYS_MAX 32
 
 static int out_of_memory(struct err *err)
 {
 	return err_set(err, ERR_NOMEM, "out of memory for the settings");
 }
 
-static int copy(struct settings *s, struct slice text, const char **ret, struct err *err)
+static int copy(struct settings_reader *r, struct slice text, const char **ret)
 {
-	const char *c = arena_strdup(&s->arena, text);
+	const char *c = arena_strdup(&r->s->arena, text);
 
 	if (!c)
-		return out_of_memory(err);
+		return out_of_memory(r->err);
 	*ret = c;
 	return 0;
 }
@@ -37,282 +38,254 @@ int settings_check_listen(struct slice text, struct err *err)
 	return 0;
 }
 
-int settings_listen(const struct yaml_node *map, const char *key, bool can_be_off,
-	struct settings *s, const char **ret, struct err *err)
+/* `off` is also the boolean that YAML takes it for. */
+static int read_listen(struct settings_reader *r, const struct yaml_node *node,
+	const struct setting *row, const char **ret)
 {
-	const struct yaml_node *node = yaml_get(map, key);
+	bool can_be_off = row->flags & SETTING_OFF, on = true;
 	struct err why = {0};
-	struct slice text = {0};
-	bool on = true;
+	struct slice text;
 	int rc;
 
-	if (yaml_absent(node))
-		return 0;
 	if (can_be_off &&
 		(yaml_is_str(node, "off") || (yaml_as_bool(node, &on, &why) == 0 && !on))) {
 		*ret = NULL;
 		return 0;
 	}
-	if ((rc = yaml_as_str(node, &text, err)) != 0)
+	if ((rc = yaml_as_str(node, &text, r->err)) != 0)
 		return rc;
 	if (settings_check_listen(text, &why) != 0)
-		return yaml_err(node, err, ERR_INVALID, "%s%s", why.msg,
+		return yaml_err(node, r->err, ERR_INVALID, "%s%s", why.msg,
 			can_be_off ? "; off for none" : "");
-	return copy(s, text, ret, err);
+	return copy(r, text, ret);
 }
 
-static int path_at(const struct yaml_node *node, struct settings *s, const char *config,
-	const char **ret, struct err *err)
+static int read_path(struct settings_reader *r, const struct yaml_node *node, const char **ret)
 {
-	const char *slash = strrchr(config, '/'), *path;
+	const char *slash = strrchr(r->config, '/'), *path;
 	struct slice text;
-	int rc = yaml_as_str(node, &text, err);
+	int rc = yaml_as_str(node, &text, r->err);
 
 	if (rc != 0)
 		return rc;
 	if (text.len == 0 || memchr(text.at, '\0', text.len))
-		return yaml_err(node, err, ERR_INVALID, "found no text, expected a path");
+		return yaml_err(node, r->err, ERR_INVALID, "found no text, expected a path");
 	if (text.at[0] == '/' || !slash)
-		path = arena_strdup(&s->arena, text);
+		path = arena_strdup(&r->s->arena, text);
 	else
-		path = arena_fmt(&s->arena, "%.*s/%.*s", (int)(slash - config), config,
+		path = arena_fmt(&r->s->arena, "%.*s/%.*s", (int)(slash - r->config), r->config,
 			(int)text.len, text.at);
 	if (!path)
-		return out_of_memory(err);
-	settings_source_node(s, path, node);
+		return out_of_memory(r->err);
+	settings_source_node(r->s, path, node);
 	*ret = path;
 	return 0;
 }
 
-int settings_path(const struct yaml_node *map, const char *key, struct settings *s,
-	const char *config, const char **ret, struct err *err)
+/* A string that is good by its row. */
+static int read_good(struct settings_reader *r, const struct yaml_node *node,
+	const struct setting *row, struct slice *ret)
 {
-	const struct yaml_node *node = yaml_get(map, key);
-
-	return yaml_absent(node) ? 0 : path_at(node, s, config, ret, err);
-}
-
-bool settings_check_client_name(struct slice text)
-{
-	return text.len > 0 && text.len <= CLIENT_NAME_MAX && !memchr(text.at, 0, text.len);
-}
-
-bool settings_check_shell(struct slice text)
-{
-	struct slice rest = text, word;
-
-	return text_word(&rest, &word) && word.len == text.len && !memchr(text.at, 0, text.len);
-}
-
-static int read_shell(const struct yaml_node *root, struct settings *s, struct err *err)
-{
-	struct slice text = {0};
 	char found[80];
-	int rc = yaml_get_str(root, "clientShell", &text, err);
+	int rc = yaml_as_str(node, ret, r->err);
 
-	if (rc != 0 || !text.at)
-		return rc;
-	if (!settings_check_shell(text))
-		return yaml_err(yaml_get(root, "clientShell"), err, ERR_INVALID,
-			"found %s, expected one word, such as /bin/bash",
-			yaml_found(yaml_get(root, "clientShell"), found));
-	return copy(s, text, &s->client_shell, err);
-}
-
-/* A list of at most so many of what it says. */
-static int as_seq(const struct yaml_node *seq, int most, const char *what, struct err *err)
-{
-	int rc = yaml_as_seq(seq, err);
-
-	if (rc == 0 && seq->count > (unsigned)most)
-		rc = yaml_err(seq, err, ERR_INVALID, "found %u %s, expected at most %d", seq->count,
-			what, most);
+	if (rc == 0 && row->good && !row->good(*ret))
+		rc = yaml_err(node, r->err, ERR_INVALID, "found %s, expected %s",
+			yaml_found(node, found), row->expected);
 	return rc;
 }
 
-static int read_client_names(const struct yaml_node *tls, struct settings *s, struct err *err)
+static int read_slice(struct settings_reader *r, const struct yaml_node *node,
+	const struct setting *row, struct slice *ret)
 {
-	const struct yaml_node *seq = yaml_get(tls, "clientNames");
-	struct slice text = {0};
-	int rc;
+	struct slice text;
+	int rc = read_good(r, node, row, &text);
 
-	if (yaml_absent(seq))
-		return 0;
-	if ((rc = as_seq(seq, TLS_TRUST_NAMES_MAX, "names", err)) != 0)
+	if (rc != 0)
 		return rc;
+	*ret = arena_slice(&r->s->arena, text);
+	return ret->at ? 0 : out_of_memory(r->err);
+}
+
+static int read_text(struct settings_reader *r, const struct yaml_node *node,
+	const struct setting *row, const char **ret)
+{
+	struct slice text;
+	int rc = read_good(r, node, row, &text);
+
+	return rc == 0 ? copy(r, text, ret) : rc;
+}
+
+/* A list that is not too long: texts and paths have their place, slices get one. */
+static int read_list(struct settings_reader *r, const struct yaml_node *seq,
+	const struct setting *row, void *to, size_t *n)
+{
+	const char *what = row->kind == SETTING_PATHS   ? " paths"
+			   : row->kind == SETTING_TEXTS ? " names"
+							: "";
+	const char **texts = to;
+	struct slice *slices = NULL;
+	int rc = yaml_as_seq(seq, r->err);
+
+	if (rc != 0)
+		return rc;
+	if (row->max && seq->count > (unsigned)row->max)
+		return yaml_err(seq, r->err, ERR_INVALID, "found %u%s, expected at most %d",
+			seq->count, what, (int)row->max);
+	if (row->kind == SETTING_SLICES) {
+		slices = arena_array(&r->s->arena, seq->count, sizeof(*slices));
+		*(struct slice **)to = slices;
+		if (!slices)
+			return out_of_memory(r->err);
+	}
+	*n = 0;
 	YAML_EACH(seq, node)
 	{
-		if ((rc = yaml_as_str(node, &text, err)) != 0)
-			return rc;
-		if (!settings_check_client_name(text))
-			return yaml_err(node, err, ERR_INVALID,
-				"found no text of 1 to %d bytes, expected a common name",
-				CLIENT_NAME_MAX);
-		rc = copy(s, text, &s->client_names[s->n_client_names++], err);
+		if (row->kind == SETTING_PATHS)
+			rc = read_path(r, node, &texts[*n]);
+		else if (row->kind == SETTING_TEXTS)
+			rc = read_text(r, node, row, &texts[*n]);
+		else
+			rc = read_slice(r, node, row, &slices[*n]);
 		if (rc != 0)
 			return rc;
+		++*n;
 	}
 	return 0;
 }
 
-static int read_tls(
-	const struct yaml_node *root, struct settings *s, const char *config, struct err *err)
+static int read_choice(struct settings_reader *r, const struct yaml_node *node,
+	const struct setting *row, void *to)
 {
-	const struct yaml_node *tls = yaml_get(root, "tls");
+	size_t n = 0, choice;
 	int rc;
 
-	if ((rc = yaml_known(tls, err, "cert", "key", "clientCA", "clientNames", NULL)) != 0 ||
-		(rc = settings_path(tls, "cert", s, config, &s->tls_cert, err)) != 0 ||
-		(rc = settings_path(tls, "clientCA", s, config, &s->client_ca, err)) != 0 ||
-		(rc = read_client_names(tls, s, err)) != 0)
+	while (row->words[n])
+		n++;
+	if ((rc = yaml_as_choice(node, row->words, n, &choice, r->err)) != 0)
 		return rc;
-	return settings_path(tls, "key", s, config, &s->tls_key, err);
-}
-
-static int read_launchers(
-	const struct yaml_node *root, struct settings *s, const char *config, struct err *err)
-{
-	const struct yaml_node *seq = yaml_get(root, "launchers");
-	int rc;
-
-	if (yaml_absent(seq))
-		return 0;
-	if ((rc = as_seq(seq, SETTINGS_LAUNCHERS_MAX, "paths", err)) != 0)
-		return rc;
-	s->n_launchers = 0;
-	YAML_EACH(seq, node)
-	{
-		rc = path_at(node, s, config, &s->launchers[s->n_launchers], err);
-		if (rc != 0)
-			return rc;
-		s->n_launchers++;
-	}
+	if (row->kind == SETTING_WORD)
+		*(const char **)to = row->words[choice];
+	else
+		*(unsigned *)to = (unsigned)choice;
 	return 0;
 }
 
-static int read_total(
-	const struct yaml_node *root, struct settings *s, const char *config, struct err *err)
+static int read_number(struct settings_reader *r, const struct yaml_node *node,
+	const struct setting *row, void *to)
 {
-	const struct yaml_node *node = yaml_get(root, "totalGpuMemory");
+	int64_t n;
+	int rc = yaml_as_int(node, row->min, row->max, &n, r->err);
+
+	if (rc == 0 && row->kind == SETTING_COUNT)
+		*(unsigned *)to = (unsigned)n;
+	else if (rc == 0)
+		*(int64_t *)to = n;
+	return rc;
+}
+
+static int read_duration(struct settings_reader *r, const struct yaml_node *node,
+	const struct setting *row, int64_t *ret)
+{
+	bool or_zero = row->flags & SETTING_OR_ZERO;
+	int64_t ms;
+	int rc = yaml_as_duration(node, or_zero ? 0 : row->min, row->max, &ms, r->err);
+
+	if (rc != 0)
+		return rc;
+	if (ms > 0 && ms < row->min)
+		return yaml_err(node, r->err, ERR_INVALID, "found %lld ms, expected %s",
+			(long long)ms, row->expected);
+	*ret = ms;
+	return 0;
+}
+
+static int read_total(struct settings_reader *r, const struct yaml_node *node)
+{
 	struct err why = {0};
-	struct slice text = {0};
-	int rc;
+	struct slice text;
+	int rc = yaml_as_text(node, &text, r->err);
 
-	if (yaml_absent(node))
-		return 0;
-	if ((rc = yaml_as_text(node, &text, err)) != 0)
+	if (rc != 0)
 		return rc;
-	if (config_total_memory(text, &s->total_gpu_mb, &why) != 0)
-		return yaml_err(node, err, ERR_INVALID, "%s", why.msg);
-	return copy(s, slice_of(config), &s->total_gpu_from, err);
+	if (config_total_memory(text, &r->s->total_gpu_mb, &why) != 0)
+		return yaml_err(node, r->err, ERR_INVALID, "%s", why.msg);
+	return copy(r, slice_of(r->config), &r->s->total_gpu_from);
 }
 
-static int read_log(const struct yaml_node *root, struct settings *s, struct err *err)
+/* A value that is there. of: the struct that the row is of. */
+static int read_value(struct settings_reader *r, const struct yaml_node *node,
+	const struct setting *row, void *of)
 {
-	static const char *const formats[] = {"text", "json"};
-	static const char *const levels[] = {"error", "warn", "info", "debug"};
-	const struct yaml_node *map = yaml_get(root, "log");
-	size_t choice = 0;
-	int rc;
+	void *to = (char *)of + row->at;
 
-	if ((rc = yaml_known(map, err, "format", "level", NULL)) != 0 ||
-		(rc = yaml_get_choice(map, "format", formats, 2, &choice, err)) != 0)
-		return rc;
-	if (!yaml_absent(yaml_get(map, "format")))
-		s->log_format = formats[choice];
-	if ((rc = yaml_get_choice(map, "level", levels, 4, &choice, err)) != 0)
-		return rc;
-	if (!yaml_absent(yaml_get(map, "level")))
-		s->log_level = levels[choice];
+	switch (row->kind) {
+	case SETTING_MAP:
+		if (row->at)
+			*(bool *)to = true;
+		return settings_read_map(r, node, row->in, row->n_in, of);
+	case SETTING_BOOL:
+		return yaml_as_bool(node, to, r->err);
+	case SETTING_COUNT:
+	case SETTING_NUMBER:
+		return read_number(r, node, row, to);
+	case SETTING_DURATION:
+		return read_duration(r, node, row, to);
+	case SETTING_WORD:
+	case SETTING_CHOICE:
+		return read_choice(r, node, row, to);
+	case SETTING_SLICE:
+		return read_slice(r, node, row, to);
+	case SETTING_TEXT:
+		return read_text(r, node, row, to);
+	case SETTING_PATH:
+		return read_path(r, node, to);
+	case SETTING_LISTEN:
+		return read_listen(r, node, row, to);
+	case SETTING_TEXTS:
+	case SETTING_PATHS:
+	case SETTING_SLICES:
+		return read_list(r, node, row, to, (size_t *)(void *)((char *)of + row->n_at));
+	case SETTING_TOTAL:
+		return read_total(r, node);
+	case SETTING_REGISTRIES:
+		return settings_registries(r, node);
+	case SETTING_HEAD:
+	case SETTING_SWITCH:
+	case SETTING_PORT:
+	case SETTING_IGNORED:
+	case SETTING_IGNORED_BOOL:
+		break; /* was looked at before, or is no key */
+	}
 	return 0;
 }
 
-static int read_numbers(const struct yaml_node *root, struct settings *s, struct err *err)
+int settings_read_map(struct settings_reader *r, const struct yaml_node *map,
+	const struct setting *rows, size_t n, void *of)
 {
-	int64_t workers = s->workers == WORKERS_UNSET ? -1 : (int64_t)s->workers,
-		connections = s->max_connections;
-	int64_t reload = s->reload_interval_ms;
-	int rc;
+	const char *keys[KEYS_MAX];
+	size_t n_keys = 0;
+	int rc = yaml_as_map(map, r->err);
 
-	if ((rc = yaml_get_duration(
-		     root, "claimTtl", 0, CLAIM_TTL_MAX_MS, &s->claim_ttl_ms, err)) != 0 ||
-		(rc = yaml_get_duration(root, "drainDelay", 0, DRAIN_DELAY_MAX_MS,
-			 &s->drain_delay_ms, err)) != 0 ||
-		(rc = yaml_get_duration(root, "reloadInterval", 0, RELOAD_MAX_MS, &reload, err)) !=
-			0 ||
-		(rc = yaml_get_int(root, "workers", 0, WORKERS_MAX, &workers, err)) != 0 ||
-		(rc = yaml_get_int(
-			 root, "maxConnections", 1, CONNECTIONS_MAX, &connections, err)) != 0 ||
-		(rc = yaml_get_bool(root, "nodeResource", &s->node_resource, err)) != 0 ||
-		(rc = yaml_get_bool(root, "secretWithoutClaim", &s->secret_without_claim, err)) !=
-			0)
-		return rc;
-	if (reload > 0 && reload < RELOAD_MIN_MS)
-		return yaml_err(yaml_get(root, "reloadInterval"), err, ERR_INVALID,
-			"found %lld ms, expected 0 (SIGHUP alone) or 100ms to 1h",
-			(long long)reload);
-	s->reload_interval_ms = reload;
-	if (workers >= 0)
-		s->workers = (unsigned)workers;
-	s->max_connections = (unsigned)connections;
-	return 0;
+	for (size_t i = 0; i < n && n_keys < KEYS_MAX; i++)
+		if (rows[i].key)
+			keys[n_keys++] = rows[i].key;
+	if (rc == 0)
+		rc = yaml_known_list(map, keys, n_keys, r->err);
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		const struct yaml_node *node = rows[i].key ? yaml_get(map, rows[i].key) : NULL;
+
+		if (node && !yaml_absent(node))
+			rc = read_value(r, node, &rows[i], of);
+	}
+	return rc;
 }
 
-static int check_head(const struct yaml_node *root, struct err *err)
-{
-	static const char *const keys[] = {"apiVersion", "kind", "listen", "listenPlain",
-		"listenAdmin", "tls", "clientCatalogue", "sidecarConfig", "clientShell",
-		"launchers", "defaultLauncher", "pool", "policies", "claimTtl", "totalGpuMemory",
-		"nodeResource", "secretWithoutClaim", "drainDelay", "log", "workers",
-		"maxConnections", "reloadInterval", "registries", "cluster"};
-	struct yaml_node *node;
-	char found[80];
-	int rc;
-
-	if ((rc = yaml_as_map(root, err)) != 0 ||
-		(rc = yaml_need_as(root, "apiVersion", POOLGATE_API_VERSION, &node, err)) != 0)
-		return rc;
-	if (!yaml_is_str(node, POOLGATE_API_VERSION))
-		return yaml_err(node, err, ERR_INVALID, "found %s, expected %s",
-			yaml_found(node, found), POOLGATE_API_VERSION);
-	if ((rc = yaml_need_as(root, "kind", CONFIG_KIND, &node, err)) != 0)
-		return rc;
-	if (!yaml_is_str(node, CONFIG_KIND))
-		return yaml_err(node, err, ERR_INVALID, "found %s, expected %s",
-			yaml_found(node, found), CONFIG_KIND);
-	return yaml_known_list(root, keys, sizeof(keys) / sizeof(keys[0]), err);
-}
-
-static int apply(
-	struct settings *s, const struct yaml_node *root, const char *config, struct err *err)
-{
-	struct slice launcher = {0};
-	int rc;
-
-	if ((rc = check_head(root, err)) != 0 ||
-		(rc = settings_listen(root, "listen", false, s, &s->listen, err)) != 0 ||
-		(rc = settings_listen(root, "listenPlain", true, s, &s->listen_plain, err)) != 0 ||
-		(rc = settings_listen(root, "listenAdmin", true, s, &s->listen_admin, err)) != 0 ||
-		(rc = read_tls(root, s, config, err)) != 0 ||
-		(rc = settings_path(
-			 root, "clientCatalogue", s, config, &s->client_catalogue, err)) != 0 ||
-		(rc = settings_path(root, "sidecarConfig", s, config, &s->sidecar_config, err)) !=
-			0 ||
-		(rc = read_shell(root, s, err)) != 0 ||
-		(rc = settings_path(root, "pool", s, config, &s->pool, err)) != 0 ||
-		(rc = settings_path(root, "policies", s, config, &s->policies, err)) != 0 ||
-		(rc = read_launchers(root, s, config, err)) != 0 ||
-		(rc = settings_registries(root, s, config, err)) != 0 ||
-		(rc = settings_cluster(root, s, config, err)) != 0 ||
-		(rc = read_total(root, s, config, err)) != 0 ||
-		(rc = read_log(root, s, err)) != 0 || (rc = read_numbers(root, s, err)) != 0 ||
-		(rc = yaml_get_str(root, "defaultLauncher", &launcher, err)) != 0)
-		return rc;
-	return launcher.at ? copy(s, launcher, &s->default_launcher, err) : 0;
-}
+/* ---- the file ---- */
 
 int settings_text(struct settings *s, const char *path, struct slice text, struct err *err)
 {
+	struct settings_reader r = {s, path, err};
 	struct yaml_stream stream = {0};
 	struct arena tree;
 	int rc;
@@ -322,8 +295,11 @@ int settings_text(struct settings *s, const char *path, struct slice text, struc
 	if (rc == 0 && stream.count != 1)
 		rc = err_set(err, ERR_INVALID, "%s: found %zu documents, expected one", path,
 			stream.count);
-	if (rc == 0)
-		rc = apply(s, stream.first->root, path, err);
+	if (rc == 0 &&
+		(rc = yaml_need_word(
+			 stream.first->root, "apiVersion", POOLGATE_API_VERSION, err)) == 0 &&
+		(rc = yaml_need_word(stream.first->root, "kind", CONFIG_KIND, err)) == 0)
+		rc = settings_read_map(&r, stream.first->root, settings_table, settings_table_n, s);
 	arena_release(&tree);
 	/* A command line has syntax too: keep the two apart. */
 	if (rc == ERR_SYNTAX || rc == ERR_REFUSED) {
