@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/json/json_record.h"
+
 #define US_PER_S INT64_C(1000000)
 #define S_PER_DAY INT64_C(86400)
 /* 9999-12-31T23:59:59 */
@@ -13,61 +15,26 @@
 
 /* ---- reading ---- */
 
-/* A member of spec: a string, "" when absent. */
-static int read_text(const struct json *j, const struct json_node *v, const char *key,
-	struct arena *a, const char **ret, struct err *err)
-{
-	*ret = "";
-	if (json_absent(v))
-		return 0;
-	if (!json_is(v, JSON_STRING)) {
-		(void)err_set(err, ERR_INVALID, "want a string, found %s", json_type_name(v));
-		return err_in(err, "spec/%s", key);
-	}
-	*ret = arena_strdup(a, json_str(j, v, a));
-	return *ret ? 0 : err_set(err, ERR_NOMEM, "out of memory for a lease");
-}
+static const struct json_field spec_fields[] = {
+	REC_STR(lease_record, holder, "holderIdentity"),
+	REC_LONG(lease_record, duration_s, "leaseDurationSeconds", REC_OMIT),
+	REC_STR(lease_record, acquired, "acquireTime", REC_OMIT),
+	REC_STR(lease_record, renewed, "renewTime", REC_OMIT),
+	REC_LONG(lease_record, transitions, "leaseTransitions"),
+};
+JSON_RECORD(spec_record, lease_record, spec_fields, offsetof(struct lease_record, rest));
 
-static int read_count(const struct json *j, const struct json_node *v, const char *key,
-	int64_t *ret, struct err *err)
-{
-	*ret = 0;
-	if (json_absent(v) || (json_int(j, v, ret) && *ret >= 0))
-		return 0;
-	(void)err_set(err, ERR_INVALID, "want a whole number from 0 on");
-	return err_in(err, "spec/%s", key);
-}
-
-static int read_member(const struct json *j, const struct json_node *k, struct arena *a,
-	struct lease_record *ret, struct buf *rest, struct err *err)
-{
-	const struct json_node *v = json_value(k);
-
-	if (json_spells(j, k, SLICE("holderIdentity")))
-		return read_text(j, v, "holderIdentity", a, &ret->holder, err);
-	if (json_spells(j, k, SLICE("acquireTime")))
-		return read_text(j, v, "acquireTime", a, &ret->acquired, err);
-	if (json_spells(j, k, SLICE("renewTime")))
-		return read_text(j, v, "renewTime", a, &ret->renewed, err);
-	if (json_spells(j, k, SLICE("leaseDurationSeconds")))
-		return read_count(j, v, "leaseDurationSeconds", &ret->duration_s, err);
-	if (json_spells(j, k, SLICE("leaseTransitions")))
-		return read_count(j, v, "leaseTransitions", &ret->transitions, err);
-	if (rest->len > 0)
-		buf_char(rest, ',');
-	buf_slice(rest, json_raw(j, k));
-	buf_char(rest, ':');
-	buf_slice(rest, json_raw(j, v));
-	return 0;
-}
+static const struct json_field lease_fields[] = {
+	REC_WITHIN(spec_record, "spec"),
+};
+JSON_RECORD(object_record, lease_record, lease_fields, 0);
 
 int lease_record_read(const struct json *j, const struct json_node *object, struct arena *a,
 	struct lease_record *ret, struct err *err)
 {
-	const struct json_node *spec = json_get(j, object, SLICE("spec"));
 	const struct json_node *meta = json_get(j, object, SLICE("metadata"));
-	struct buf rest;
-	int rc = 0;
+	struct json_reader r = {.j = j, .a = a, .err = err};
+	int rc;
 
 	*ret = (struct lease_record){.holder = "", .acquired = "", .renewed = ""};
 	if (!json_is_str(j, json_get(j, object, SLICE("kind")), SLICE("Lease")))
@@ -76,21 +43,9 @@ int lease_record_read(const struct json *j, const struct json_node *object, stru
 		(void)err_set(err, ERR_INVALID, "a Lease without a resourceVersion");
 		return err_in(err, "metadata");
 	}
-	if (!json_absent(spec) && !json_is(spec, JSON_OBJECT)) {
-		(void)err_set(err, ERR_INVALID, "want an object, found %s", json_type_name(spec));
-		return err_in(err, "spec");
-	}
-	buf_init(&rest, j->len + 1);
-	JSON_MEMBERS(j, spec, k)
-	if (rc == 0)
-		rc = read_member(j, k, a, ret, &rest, err);
+	rc = json_record_read(&r, object, &object_record, ret);
 	ret->metadata = arena_slice(a, json_raw(j, meta));
-	if (rest.len > 0)
-		ret->rest = arena_slice(a, buf_as_slice(&rest));
-	if (rc == 0 && (rest.failed || a->failed))
-		rc = err_set(err, ERR_NOMEM, "out of memory for a lease");
-	buf_release(&rest);
-	return rc;
+	return rc == 0 && a->failed ? err_set(err, ERR_NOMEM, "out of memory for a lease") : rc;
 }
 
 bool lease_record_same(const struct lease_record *a, const struct lease_record *b)
@@ -156,14 +111,6 @@ struct lease_record lease_record_released(const struct lease_record *old, const 
 
 /* ---- writing ---- */
 
-static void write_time(struct buf *out, const char *key, const char *time)
-{
-	if (!time[0])
-		return;
-	buf_str(out, key);
-	buf_json_str(out, slice_of(time));
-}
-
 void lease_record_write(
 	const struct lease_record *r, const char *namespace, const char *name, struct buf *out)
 {
@@ -177,21 +124,9 @@ void lease_record_write(
 		buf_json_str(out, slice_of(namespace));
 		buf_char(out, '}');
 	}
-	buf_str(out, ",\"spec\":{\"holderIdentity\":");
-	buf_json_str(out, slice_of(r->holder));
-	if (r->duration_s > 0) {
-		buf_str(out, ",\"leaseDurationSeconds\":");
-		buf_i64(out, r->duration_s);
-	}
-	write_time(out, ",\"acquireTime\":", r->acquired);
-	write_time(out, ",\"renewTime\":", r->renewed);
-	buf_str(out, ",\"leaseTransitions\":");
-	buf_i64(out, r->transitions);
-	if (r->rest.len > 0) {
-		buf_char(out, ',');
-		buf_slice(out, r->rest);
-	}
-	buf_str(out, "}}");
+	buf_str(out, ",\"spec\":");
+	json_record_write(&spec_record, r, out);
+	buf_char(out, '}');
 }
 
 static void digits(char *at, int64_t n, int width)
