@@ -368,6 +368,8 @@ int json_record_read(
 		const struct json_field *f = find(rec, r->j, k);
 		int rc;
 
+		if (!f && rec->closed)
+			return json_record_wrong(r, k, "", "a member that is known here");
 		unknown = unknown || !f;
 		if (!f || (json_absent(json_value(k)) && !(f->flags & REC_NEEDED)))
 			continue;

@@ -98,6 +98,7 @@ struct json_record {
 	const struct json_field *field;
 	size_t n, size;
 	size_t rest_at;
+	bool closed;
 };
 
 #define JSON_RECORD_FIELDS_MAX 64
@@ -111,8 +112,14 @@ struct json_record {
 /* The same for a record that other files use, too. */
 #define JSON_RECORD_OF(tag, fields, rest_at)                                                       \
 	{                                                                                          \
-		fields, sizeof(fields) / sizeof((fields)[0]), sizeof(struct tag), rest_at          \
+		fields, sizeof(fields) / sizeof((fields)[0]), sizeof(struct tag), rest_at, false   \
 	}
+/* The same of a document that people write: a member that no row names is refused. */
+#define JSON_RECORD_CLOSED(name, tag, fields)                                                      \
+	_Static_assert(sizeof(fields) / sizeof((fields)[0]) <= JSON_RECORD_FIELDS_MAX,             \
+		"a bit for each member");                                                          \
+	static const struct json_record name = {                                                   \
+		fields, sizeof(fields) / sizeof((fields)[0]), sizeof(struct tag), 0, true}
 
 /* The offset of a member that is of this very type. */
 #define REC_AT(tag, member, type)                                                                  \
@@ -184,8 +191,8 @@ struct json_record {
 	}
 
 /* Read an object into the struct, where absent members stay as they are (but strings: see above);
- * members that no row names are passed over, or kept where the record says so. ERR_INVALID with
- * path, what was found and what is accepted; ERR_NOMEM. */
+ * members that no row names are passed over, or kept or refused where the record says so.
+ * ERR_INVALID with path, what was found and what is accepted; ERR_NOMEM. */
 int json_record_read(
 	struct json_reader *r, const struct json_node *v, const struct json_record *rec, void *to);
 

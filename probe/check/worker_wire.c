@@ -188,7 +188,7 @@ static const struct json_field lines[] = {
 
 void wire_write(const struct wire_line *line, struct buf *out)
 {
-	const struct json_record one = {&lines[line->kind], 1, sizeof(*line), 0};
+	const struct json_record one = {.field = &lines[line->kind], .n = 1, .size = sizeof(*line)};
 
 	json_record_write(&one, line, out);
 	buf_char(out, '\n');
@@ -222,7 +222,7 @@ static int read_line(struct json_reader *r, struct wire_line *ret)
 	int rc;
 
 	for (unsigned i = 0; i <= WIRE_DONE; i++) {
-		const struct json_record one = {&lines[i], 1, sizeof(*ret), 0};
+		const struct json_record one = {.field = &lines[i], .n = 1, .size = sizeof(*ret)};
 		const struct json_node *v = json_get(r->j, root, slice_of(lines[i].key));
 
 		if (json_absent(v))

@@ -3,7 +3,6 @@
 #include "probe/result/thresholds.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* How far above what its clocks say a GPU may be. Memory: published peaks are met within 3 %.
@@ -15,6 +14,8 @@
  * times (Blackwell; Volta has 8). */
 #define FP64_MOST 0.5
 #define TENSOR_MOST 64
+/* A file of 1 MiB, read. */
+#define ARENA_MAX (8u << 20)
 
 void thresholds_init(struct thresholds *t)
 {
@@ -28,6 +29,7 @@ void thresholds_init(struct thresholds *t)
 		{CHECK_P2P, {0.85, (double)NAN}}};
 
 	*t = (struct thresholds){.peers = {0.95, 0.85}};
+	arena_init(&t->arena, ARENA_MAX);
 	for (size_t i = 0; i < CHECK_COUNT; i++)
 		t->of[i] = (struct threshold){(double)NAN, (double)NAN};
 	for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
@@ -36,7 +38,7 @@ void thresholds_init(struct thresholds *t)
 
 void thresholds_release(struct thresholds *t)
 {
-	free(t->references);
+	arena_release(&t->arena);
 	t->references = NULL;
 	t->n_references = 0;
 }

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "probe/result/report.h"
@@ -33,6 +34,7 @@ struct thresholds {
 	bool given[CHECK_COUNT]; /* by the file: then a reference is held to them too, and not to
 				    `peers` */
 	struct threshold peers;  /* 0.95, 0.85 */
+	struct arena arena;      /* of references */
 	struct reference *references;
 	size_t n_references;
 	bool fatal_xids_given; /* in place of the default list; it may be empty */

@@ -7,13 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/json/json_read.h"
+#include "base/json/json_record.h"
 #include "probe/result/thresholds.h"
 
 #define SCHEMA "gpuprobe.thresholds/1"
 #define FILE_MAX (1u << 20)
 #define NODES_MAX 65536u
 #define REFERENCES_MAX 256
+#define NAME_FORM "a text that is not empty and not so long"
 
 static int read_file(const char *file, struct buf *out, struct err *err)
 {
@@ -42,240 +43,151 @@ static int read_file(const char *file, struct buf *out, struct err *err)
 	return 0;
 }
 
-/* The file while it is read. */
-struct reading {
-	const struct json *j;
-	struct err *err;
-};
-
-static int wrong(
-	struct reading *in, const struct json_node *found, const char *key, const char *form)
+static int need_check(struct json_reader *r, const struct json_node *key, enum check_id *ret)
 {
-	struct slice raw = json_raw(in->j, found);
+	const char *name = arena_strdup(r->a, json_str(r->j, key, r->a));
 
-	(void)err_set(in->err, ERR_INVALID, "found %.*s, expected %s",
-		raw.at ? (int)(raw.len < 60 ? raw.len : 60) : 7, raw.at ? raw.at : "nothing", form);
-	return key ? err_in(in->err, "%s", key) : ERR_INVALID;
+	if (r->a->failed)
+		return err_set(r->err, ERR_NOMEM, "out of memory");
+	return check_by_name(name, ret)
+		       ? 0
+		       : json_record_wrong(r, key, "", "a check, such as bench.mem_read");
 }
 
-/* Only these members; keys ends with NULL. */
-static int known(struct reading *in, const struct json_node *object, const char *const *keys)
+#define SHARE(member)                                                                              \
+	REC_DOUBLE(threshold, member, #member, .max = 1, .expected = "a share from 0 to 1")
+static const struct json_field threshold_fields[] = {SHARE(warn_below), SHARE(fail_below)};
+JSON_RECORD_CLOSED(threshold_record, threshold, threshold_fields);
+
+static int read_shares(struct json_reader *r, const struct json_node *v, struct threshold *ret)
 {
-	if (!json_is(object, JSON_OBJECT))
-		return wrong(in, object, NULL, "an object");
-	JSON_MEMBERS(in->j, object, k)
-	{
-		bool found = false;
+	int rc;
 
-		for (size_t i = 0; keys[i] && !found; i++)
-			found = json_is_str(in->j, k, slice_of(keys[i]));
-		if (!found)
-			return wrong(in, k, NULL, "a member that is known here");
-	}
-	return 0;
-}
-
-static int as_number(struct reading *in, const struct json_node *v, const char *key, double least,
-	double most, const char *form, double *ret)
-{
-	struct slice raw = json_raw(in->j, v);
-	char digits[64];
-	double number;
-
-	if (!json_is(v, JSON_NUMBER) || raw.len >= sizeof(digits))
-		return wrong(in, v, key, form);
-	memcpy(digits, raw.at, raw.len);
-	digits[raw.len] = '\0';
-	number = strtod(digits, NULL);
-	if (!(number >= least && number <= most))
-		return wrong(in, v, key, form);
-	*ret = number;
-	return 0;
-}
-
-/* A string's value into ret[size]. */
-static int as_text(
-	struct reading *in, const struct json_node *v, const char *key, char *ret, size_t size)
-{
-	struct buf text;
-	bool fits;
-
-	if (v && !json_is(v, JSON_STRING) && !key)
-		return wrong(in, v, key, "a text");
-	buf_init(&text, size - 1);
-	json_decode(in->j, v, &text);
-	fits = !text.failed && text.len > 0;
-	if (fits) {
-		memcpy(ret, text.data, text.len);
-		ret[text.len] = '\0';
-	}
-	buf_release(&text);
-	return fits ? 0 : wrong(in, v, key, "a text that is not empty and not so long");
-}
-
-static int need_check(struct reading *in, const struct json_node *key, enum check_id *ret)
-{
-	char name[64];
-
-	if (as_text(in, key, NULL, name, sizeof(name)) != 0 || !check_by_name(name, ret))
-		return wrong(in, key, NULL, "a check, such as bench.mem_read");
-	return 0;
-}
-
-static int read_shares(struct reading *in, const struct json_node *v, struct threshold *ret)
-{
-	static const char *const keys[] = {"warn_below", "fail_below", NULL};
-	static const char form[] = "a share from 0 to 1";
-	const struct json_node *warn, *fail;
-	int rc = known(in, v, keys);
-
-	if (rc != 0)
-		return rc;
-	warn = json_get(in->j, v, slice_of(keys[0]));
-	fail = json_get(in->j, v, slice_of(keys[1]));
-	if (warn && (rc = as_number(in, warn, keys[0], 0, 1, form, &ret->warn_below)) != 0)
-		return rc;
-	if (fail && (rc = as_number(in, fail, keys[1], 0, 1, form, &ret->fail_below)) != 0)
-		return rc;
-	if (ret->warn_below < ret->fail_below)
-		return err_set(in->err, ERR_INVALID,
+	if (!json_is(v, JSON_OBJECT))
+		return json_record_wrong(r, v, "", "an object");
+	rc = json_record_read(r, v, &threshold_record, ret);
+	if (rc == 0 && ret->warn_below < ret->fail_below)
+		rc = err_set(r->err, ERR_INVALID,
 			"warn_below is %g, which is less than fail_below, %g", ret->warn_below,
 			ret->fail_below);
-	return 0;
+	return rc;
 }
 
-static int read_checks(struct reading *in, const struct json_node *checks, struct thresholds *t)
+static int read_checks(struct json_reader *r, const struct json_node *checks, void *to)
 {
-	if (checks && !json_is(checks, JSON_OBJECT))
-		return wrong(in, checks, NULL, "an object");
-	JSON_MEMBERS(in->j, checks, k)
+	struct thresholds *t = to;
+
+	if (!json_is(checks, JSON_OBJECT))
+		return json_record_wrong(r, checks, "checks", "an object");
+	JSON_MEMBERS(r->j, checks, k)
 	{
-		const struct json_node *shares = json_value(k);
-		struct slice name = json_inside(in->j, k);
+		bool peers = json_is_str(r->j, k, SLICE("peers"));
+		struct slice name = json_inside(r->j, k);
 		enum check_id id = CHECK_COUNT;
-		int rc;
-
-		if (json_is_str(in->j, k, SLICE("peers")))
-			rc = read_shares(in, shares, &t->peers);
-		else if ((rc = need_check(in, k, &id)) == 0)
-			rc = read_shares(in, shares, &t->of[id]);
-		if (rc == 0 && !json_is_str(in->j, k, SLICE("peers")))
-			t->given[id] = true;
-		if (rc != 0)
-			return err_in(in->err, "%.*s", (int)name.len, name.at);
-	}
-	return 0;
-}
-
-static int read_rates(struct reading *in, const struct json_node *rates, struct reference *ret)
-{
-	if (!json_is(rates, JSON_OBJECT))
-		return wrong(in, rates, "rates", "an object of rates");
-	JSON_MEMBERS(in->j, rates, k)
-	{
-		enum check_id id;
-		int rc = need_check(in, k, &id);
+		int rc = peers ? 0 : need_check(r, k, &id);
 
 		if (rc == 0)
-			rc = as_number(in, json_value(k), check_kind(id)->id, 1e-9, 1e30,
-				"a rate above 0", &ret->rate[id]);
+			rc = read_shares(r, json_value(k), peers ? &t->peers : &t->of[id]);
 		if (rc != 0)
-			return err_in(in->err, "rates");
+			return err_in(r->err, "checks/%.*s", (int)name.len, name.at);
+		if (!peers)
+			t->given[id] = true;
 	}
 	return 0;
 }
 
-static int read_reference(struct reading *in, const struct json_node *v, struct reference *ret)
+static int read_rates(struct json_reader *r, const struct json_node *rates, void *to)
 {
-	static const char *const keys[] = {"name", "memory_total_bytes", "rates", NULL};
-	const struct json_node *memory;
-	int rc = known(in, v, keys);
+	struct reference *ret = to;
 
 	for (size_t i = 0; i < CHECK_COUNT; i++)
 		ret->rate[i] = (double)NAN;
-	if (rc == 0)
-		rc = as_text(in, json_get(in->j, v, slice_of(keys[0])), keys[0], ret->name,
-			sizeof(ret->name));
-	if (rc != 0)
-		return rc;
-	memory = json_get(in->j, v, slice_of(keys[1]));
-	if (!json_int(in->j, memory, &ret->memory_total_bytes) || ret->memory_total_bytes <= 0)
-		return wrong(in, memory, keys[1], "a number of bytes");
-	return read_rates(in, json_get(in->j, v, slice_of(keys[2])), ret);
-}
-
-static int read_references(struct reading *in, const struct json_node *list, struct thresholds *t)
-{
-	size_t n = 0;
-
-	if (!list)
-		return 0;
-	if (!json_is(list, JSON_ARRAY))
-		return wrong(in, list, NULL, "an array");
-	JSON_EACH(in->j, list, e)
-	n++;
-	if (n > REFERENCES_MAX)
-		return err_set(in->err, ERR_TOOBIG, "%zu references, expected at most %d", n,
-			REFERENCES_MAX);
-	t->references = calloc(n ? n : 1, sizeof(*t->references));
-	if (!t->references)
-		return err_set(in->err, ERR_NOMEM, "out of memory");
-	JSON_EACH(in->j, list, e)
+	if (!json_is(rates, JSON_OBJECT))
+		return json_record_wrong(r, rates, "rates", "an object of rates");
+	JSON_MEMBERS(r->j, rates, k)
 	{
-		if (read_reference(in, e, &t->references[t->n_references]) != 0)
-			return err_in(in->err, "%zu", t->n_references);
-		t->n_references++;
+		double rate = strtod(json_raw(r->j, json_value(k)).at, NULL);
+		enum check_id id;
+
+		if (need_check(r, k, &id) != 0)
+			return err_in(r->err, "rates");
+		if (!json_is(json_value(k), JSON_NUMBER) || !(rate >= 1e-9 && rate <= 1e30)) {
+			(void)json_record_wrong(
+				r, json_value(k), check_kind(id)->id, "a rate above 0");
+			return err_in(r->err, "rates");
+		}
+		ret->rate[id] = rate;
 	}
 	return 0;
 }
 
 /* The whole list: what is not in it is no longer fatal. */
-static int read_fatal_xids(struct reading *in, const struct json_node *list, struct thresholds *t)
+static int read_fatal_xids(struct json_reader *r, const struct json_node *list, void *to)
 {
-	if (!list)
-		return 0;
+	struct thresholds *t = to;
+
 	if (!json_is(list, JSON_ARRAY))
-		return wrong(in, list, NULL, "an array of XIDs");
+		return json_record_wrong(r, list, "fatal_xids", "an array of XIDs");
 	t->n_fatal_xids = 0;
-	JSON_EACH(in->j, list, e)
+	JSON_EACH(r->j, list, e)
 	{
 		int64_t xid = 0;
 
-		if (t->n_fatal_xids == FATAL_XIDS_MAX)
-			return err_set(in->err, ERR_TOOBIG, "more than %d XIDs", FATAL_XIDS_MAX);
-		if (!json_int(in->j, e, &xid) || xid < 1 || xid > XID_MAX)
-			return wrong(in, e, NULL, "an XID, a whole number from 1 to 99999");
+		if (t->n_fatal_xids == FATAL_XIDS_MAX) {
+			(void)err_set(r->err, ERR_TOOBIG, "more than %d XIDs", FATAL_XIDS_MAX);
+			return err_in(r->err, "fatal_xids");
+		}
+		if (!json_int(r->j, e, &xid) || xid < 1 || xid > XID_MAX)
+			return json_record_wrong(
+				r, e, "fatal_xids", "an XID, a whole number from 1 to 99999");
 		t->fatal_xids[t->n_fatal_xids++] = (int)xid;
 	}
 	t->fatal_xids_given = true;
 	return 0;
 }
 
-static int read_root(struct reading *in, struct thresholds *t)
+static int read_schema(struct json_reader *r, const struct json_node *v, void *to)
 {
-	static const char *const keys[] = {"schema", "checks", "references", "fatal_xids", NULL};
-	const struct json_node *root = json_root(in->j), *schema;
-	int rc = known(in, root, keys);
-
-	if (rc != 0)
-		return rc;
-	schema = json_get(in->j, root, slice_of(keys[0]));
-	if (!json_is_str(in->j, schema, SLICE(SCHEMA)))
-		return wrong(in, schema, keys[0], "\"" SCHEMA "\"");
-	if (read_checks(in, json_get(in->j, root, slice_of(keys[1])), t) != 0)
-		return err_in(in->err, "%s", keys[1]);
-	if (read_references(in, json_get(in->j, root, slice_of(keys[2])), t) != 0)
-		return err_in(in->err, "%s", keys[2]);
-	if (read_fatal_xids(in, json_get(in->j, root, slice_of(keys[3])), t) != 0)
-		return err_in(in->err, "%s", keys[3]);
-	return 0;
+	(void)to;
+	return json_is_str(r->j, v, SLICE(SCHEMA))
+		       ? 0
+		       : json_record_wrong(r, v, "schema", "\"" SCHEMA "\"");
 }
+
+static int check_reference(
+	struct json_reader *r, const struct json_node *v, const void *list, size_t i)
+{
+	const struct reference *all = list;
+
+	return all[i].name[0]
+		       ? 0
+		       : json_record_wrong(r, json_get(r->j, v, SLICE("name")), "name", NAME_FORM);
+}
+
+static const struct json_own schema = {read_schema, NULL}, checks = {read_checks, NULL},
+			     rates = {read_rates, NULL}, fatal_xids = {read_fatal_xids, NULL};
+static const struct json_field reference_fields[] = {
+	REC_TEXT(reference, name, "name", REC_NEEDED, .expected = NAME_FORM),
+	REC_LONG(reference, memory_total_bytes, "memory_total_bytes", REC_NEEDED, .min = 1,
+		.expected = "a number of bytes"),
+	REC_OWN(rates, "rates", REC_NEEDED, .expected = "an object of rates"),
+};
+JSON_RECORD_CLOSED(reference_record, reference, reference_fields);
+
+static const struct json_field file_fields[] = {
+	REC_OWN(schema, "schema", REC_NEEDED, .expected = "\"" SCHEMA "\""),
+	REC_OWN(checks, "checks"),
+	REC_LIST(thresholds, references, reference, "references", .max = REFERENCES_MAX,
+		.expected = "an array of at most 256", .check = check_reference),
+	REC_OWN(fatal_xids, "fatal_xids"),
+};
+JSON_RECORD_CLOSED(file_record, thresholds, file_fields);
 
 int thresholds_read(struct thresholds *t, const char *file, struct err *err)
 {
 	struct err own = {0};
 	struct json j = {0};
-	struct reading in = {&j, &own};
+	struct json_reader r = {.j = &j, .a = &t->arena, .err = &own};
 	struct buf text;
 	char *copy = NULL;
 	int rc;
@@ -285,8 +197,10 @@ int thresholds_read(struct thresholds *t, const char *file, struct err *err)
 	if (rc == 0) {
 		rc = json_read_copy(
 			&j, text.data ? text.data : "", text.len, NODES_MAX, &copy, &own);
+		if (rc == 0 && !json_is(json_root(&j), JSON_OBJECT))
+			rc = json_record_wrong(&r, json_root(&j), "", "an object");
 		if (rc == 0)
-			rc = read_root(&in, t);
+			rc = json_record_read(&r, json_root(&j), &file_record, t);
 		if (rc != 0 && err)
 			(void)err_set(err, own.code, "%s: %s%s%s", file, own.path,
 				own.path[0] ? ": " : "", own.msg);

@@ -85,7 +85,7 @@ static const struct json_field side_fields[] = {
 	REC_INT(all, left, "left", .min = -1),
 	REC_INT(all, right, "right", REC_OMIT, .min = -1),
 };
-JSON_RECORD(side_record, all, side_fields, 0);
+JSON_RECORD_CLOSED(side_record, all, side_fields);
 static const struct json_field all_fields[] = {
 	REC_STR(all, text, "text", REC_NEEDED, .good = is_short, .expected = "a short word"),
 	REC_STR(all, maybe, "maybe", REC_OR_NULL | REC_OMIT),
@@ -204,6 +204,8 @@ TEST(test_refused)
 		{"{\"inner\":{\"since\":\"now\"}}", "/inner/since", "expected a time such as"},
 		{"{\"inner\":5}", "/inner", "expected an object"},
 		{"{\"side\":{\"left\":-2}}", "/side/left", "from -1 to 2147483647"},
+		{"{\"side\":{\"up\":1}}", "/side",
+			"found \"up\", expected a member that is known here"},
 		{"{\"few\":[{},{},{}]}", "/few", "expected a list that is not so long"},
 		{"{\"few\":[{},{\"n\":-1}]}", "/few/1/n", "found -1"},
 		{"{\"bits\":\"0x1\"}", "/bits", "expected 0x and hex digits"},

@@ -2,6 +2,7 @@
 /* test: the n-th allocation fails, for each n, while a report is made and judged: what is lost for
  * want of memory is never a pass. Linked with --wrap for malloc, calloc and realloc. */
 #include "probe/result/report.h"
+#include "probe/result/thresholds.h"
 #include "test/unit/oom_wrap.h"
 #include "test/unit/test.h"
 
@@ -118,4 +119,36 @@ TEST(reading)
 	json_release(&j);
 }
 
-TESTS(never_a_pass, forms, reading)
+TEST(thresholds)
+{
+	static const char text[] =
+		"{\"schema\":\"gpuprobe.thresholds/1\",\"checks\":{\"bench.mem_read\":{"
+		"\"fail_below\":0.5}},\"references\":[{\"name\":\"H\",\"memory_total_bytes\":1,"
+		"\"rates\":{\"bench.h2d\":2}}],\"fatal_xids\":[79]}";
+	char file[] = "/tmp/poolgate-thresholds-XXXXXX";
+	int fd = mkstemp(file);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
+	for (long n = 0;; n++) {
+		struct thresholds t;
+		struct err err = {0};
+		bool failed;
+		int rc;
+
+		thresholds_init(&t);
+		oom_begin(n, OOM_ALL_AFTER);
+		rc = thresholds_read(&t, file, &err);
+		failed = oom_end();
+		assert_int_equal(rc == 0, !failed);
+		assert_int_equal(t.n_references, !failed);
+		thresholds_release(&t);
+		if (!failed)
+			break;
+		assert_true(rc == ERR_NOMEM || rc == ERR_TOOBIG); /* a buffer that did not grow */
+	}
+	assert_int_equal(close(fd), 0);
+	assert_int_equal(unlink(file), 0);
+}
+
+TESTS(never_a_pass, forms, reading, thresholds)
