@@ -5,6 +5,7 @@
 #include "test/unit/oom_wrap.h"
 #include "test/unit/server_fixture.h"
 #include "test/unit/test.h"
+#include "webhook/core/server/probe_inventory.h"
 #include "webhook/core/server/usage_record.h"
 
 #define TEXT                                                                                       \
@@ -114,4 +115,41 @@ TEST(test_allocations)
 	json_release(&j);
 }
 
-TESTS(test_arena_limit, test_allocations)
+/* What a probe answers, every arena that is too small for it and every chunk that is not to be had.
+ */
+TEST(test_inventory)
+{
+	static const char text[] =
+		"{\"schema\":\"gpuprobe.inventory/1\",\"state\":\"ready\",\"age_s\":1,"
+		"\"stale_after_s\":2,\"trouble\":\"t\",\"gpus\":[{\"uuid\":\"a\",\"name\":\"m\","
+		"\"memory_total_bytes\":1,\"fit\":false,\"reasons\":[\"x\",\"y\"]}]}";
+	struct json j = {0};
+	long broken = 0;
+	char *copy;
+
+	assert_int_equal(json_read_copy(&j, text, sizeof(text) - 1, 1000, &copy, NULL), 0);
+	for (long n = 0;; n++) {
+		struct probe_inventory inv;
+		struct err err = {0};
+		struct arena a;
+		bool failed;
+		int rc;
+
+		arena_init_small(&a, 1u << 20, 16);
+		oom_begin(n, OOM_ALL_AFTER);
+		rc = probe_inventory_read(&j, &a, &inv, &err);
+		failed = oom_end();
+		assert_int_equal(rc, failed ? ERR_NOMEM : 0);
+		if (!failed)
+			assert_string_equal(inv.gpus[0].why, "x; y");
+		broken += failed;
+		arena_release(&a);
+		if (!failed)
+			break;
+	}
+	assert_true(broken > 5);
+	free(copy);
+	json_release(&j);
+}
+
+TESTS(test_arena_limit, test_allocations, test_inventory)

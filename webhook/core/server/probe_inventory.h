@@ -28,7 +28,9 @@ struct probe_gpu {
 	uint64_t bytes; /* its whole memory as CUDA counts it; what is free just now is not placed
 			   by */
 	bool fit;
-	const char *why; /* the probe's reasons, "; " between them; "" when fit */
+	const char **reasons;
+	size_t n_reasons;
+	const char *why; /* all of them, "; " between them; "" when fit */
 };
 
 /* Strings live in the arena. */
