@@ -25,6 +25,7 @@ struct device_options {
 	const char *status;     /* "ADDR:PORT"; NULL: not served */
 	int64_t away_ms;
 	const char **envs, **mounts; /* gives points here; owned */
+	struct log *log;
 };
 
 /* Read the command line; log gets its format and level. ERR_INVALID: what was found, and what would

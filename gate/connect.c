@@ -414,7 +414,7 @@ int connect_main(int argc, char **argv)
 		(void)fprintf(stderr, "gpugate: %s; `gpugate --help` tells more\n", err.msg);
 		status = EXIT_USAGE;
 	} else if (e->o.answer == GATE_HELP) {
-		(void)fputs(gate_help, stdout);
+		gate_help(stdout);
 	} else {
 		status = carry_all(e);
 	}

@@ -89,7 +89,7 @@ int check_main(int argc, char **argv)
 		return 2;
 	}
 	if (o.answer == GATE_HELP) {
-		(void)fputs(gate_help, stdout);
+		gate_help(stdout);
 		return EXIT_SUCCESS;
 	}
 	for (size_t i = 0; i < n; i++) {

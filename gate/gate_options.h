@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/err.h"
 #include "base/log.h"
@@ -29,6 +30,7 @@ enum gate_answer { GATE_RUN, GATE_HELP };
 /* Texts point into argv. */
 struct gate_serve_options {
 	enum gate_answer answer;
+	struct log *log;
 	const char *server; /* our GPUServer's name */
 	const char *listen, *status;
 	const char *cert, *key;
@@ -45,6 +47,7 @@ struct gate_serve_options {
 
 struct gate_connect_options {
 	enum gate_answer answer;
+	struct log *log;
 	const char *servers; /* "HOST:PORT,HOST:PORT"; of the environment, too */
 	const char *ca, *token;
 	const char *name; /* that the gates' certificates are for; NULL: what is dialled */
@@ -54,6 +57,7 @@ struct gate_connect_options {
 
 struct gate_gpus_options {
 	enum gate_answer answer;
+	struct log *log;
 	const char *nvml; /* the library; NULL: the driver's */
 	int64_t every_ms;
 };
@@ -68,6 +72,7 @@ int gate_connect_options_read(
 int gate_gpus_options_read(
 	int argc, char **argv, struct gate_gpus_options *ret, struct log *log, struct err *err);
 
-extern const char gate_help[];
+/* What --help prints, of all subcommands. */
+void gate_help(FILE *out);
 
 #endif

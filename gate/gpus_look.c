@@ -158,7 +158,7 @@ int gpus_main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	if (options.answer == GATE_HELP) {
-		(void)fputs(gate_help, stdout);
+		gate_help(stdout);
 		return EXIT_SUCCESS;
 	}
 	return look(&options);

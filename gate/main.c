@@ -27,7 +27,7 @@ int main(int argc, char **argv)
 		if (strcmp(word, commands[i].name) == 0)
 			return commands[i].main(argc - 1, argv + 1);
 	if (strcmp(word, "--help") == 0) {
-		(void)fputs(gate_help, stdout);
+		gate_help(stdout);
 		return EXIT_SUCCESS;
 	}
 	if (strcmp(word, "--version") == 0) {

@@ -408,7 +408,7 @@ int gate_serve_main(int argc, char **argv)
 		(void)fprintf(stderr, "gpugate: %s; `gpugate --help` tells more\n", err.msg);
 		status = EXIT_USAGE;
 	} else if (options.answer == GATE_HELP) {
-		(void)fputs(gate_help, stdout);
+		gate_help(stdout);
 	} else {
 		status = serve(g);
 	}

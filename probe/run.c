@@ -208,7 +208,7 @@ static bool make_job(const struct run_config *c, const struct run_facts *f, cons
 		.seconds = o->seconds > 0 ? o->seconds : STRESS_SECONDS,
 		.thresholds = o->thresholds,
 		.cudart = o->cudart,
-		.plant = o->plant};
+		.plant = (int)o->plant};
 	if (!gpu->by_uuid)
 		return gpu->name[0] != '\0';
 	ret->index = 0; /* CUDA shows a process one MIG instance at most, and then nothing else */

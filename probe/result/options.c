@@ -5,261 +5,112 @@
 #include <getopt.h>
 #include <string.h>
 
+#include "base/opts.h"
 #include "base/quantity.h"
 #include "base/text.h"
 
-#define SECONDS_MAX (7 * 24 * 3600.0)
+#define SECONDS_MAX (7 * 24 * 3600)
+#define SIZE_FORM "a size, as 16160Mi or 80G"
 
-static const char help[] =
-	"usage: gpuprobe [list|verify|stress|bench|serve] [options]      (verify when "
-	"none is named)\n"
-	"       gpuprobe compare LOCAL.json REMOTE.json\n"
-	"\n"
-	"  list      which GPUs there are; --free shows free memory too\n"
-	"  verify    is every GPU fit: memory, exact arithmetic, bandwidth; seconds\n"
-	"  stress    the same under load, for --time\n"
-	"  bench     how fast: memory, links, arithmetic, against what is expected\n"
-	"  compare   two reports of bench: what remote costs; `gpuprobe compare --help`\n"
-	"  serve     answer inventory, report and metrics over HTTPS; `gpuprobe serve --help`\n"
-	"\n"
-	"  --gpu WHICH           only this one: index, UUID or PCI id; may stand several times\n"
-	"  --expect-gpus N       fewer GPUs than N are a failure\n"
-	"  --expect-name GLOB    so must each GPU's name be, as \"NVIDIA H100*\"\n"
-	"  --min-memory SIZE     so much must each GPU have, as 16160Mi or 80G\n"
-	"  --memory AMOUNT       of free memory to test: 25% or 4Gi\n"
-	"  --time DURATION       how long stress goes on [5m]\n"
-	"  --timeout DURATION    of the whole run [60s; stress: its time and 60s; bench: 10m]\n"
-	"  --thresholds FILE     other shares, reference rates and fatal XIDs\n"
-	"  --save-reference FILE bench: write this server's rates as a reference\n"
-	"  --strict              warnings are failures\n"
-	"  --require-nvml        a server without NVML is not fit\n"
-	"  --require-idle        memory in use before the run is a failure\n"
-	"  --no-nvml             do not look for NVML\n"
-	"  --remote              take the GPU for a remote one\n"
-	"  --free                list: make a context on each GPU for its free memory\n"
-	"  --json[=FILE]         the report as JSON, to standard output or a file\n"
-	"  --nagios              one line and the exit status of a monitoring plugin\n"
-	"  --progress WHEN       auto, always or never [auto]\n"
-	"  --seed N              of the patterns [from the clock]\n"
-	"  --cudart FILE         this CUDA runtime, not the own one\n"
-	"  --nvml FILE           this NVML library\n"
-	"  --in-process          no process per GPU: for launchers that forbid children\n"
-	"  --version, --help\n"
-	"\n"
-	"Exit status: 0 every GPU fit, 1 at least one is not, 2 wrong usage, 3 CUDA cannot be used "
-	"here,\n"
-	"4 no verdict.\n";
+/* Behind what getopt_long itself answers. */
+#define FIRST_ROW 256
 
-enum {
-	OPT_GPU = 256,
-	OPT_EXPECT_GPUS,
-	OPT_EXPECT_NAME,
-	OPT_MIN_MEMORY,
-	OPT_MEMORY,
-	OPT_TIME,
-	OPT_TIMEOUT,
-	OPT_THRESHOLDS,
-	OPT_SAVE_REFERENCE,
-	OPT_STRICT,
-	OPT_REQUIRE_NVML,
-	OPT_REQUIRE_IDLE,
-	OPT_NO_NVML,
-	OPT_REMOTE,
-	OPT_FREE,
-	OPT_JSON,
-	OPT_NAGIOS,
-	OPT_PROGRESS,
-	OPT_SEED,
-	OPT_CUDART,
-	OPT_NVML,
-	OPT_IN_PROCESS,
-	OPT_PLANT,
-	OPT_VERSION,
-	OPT_HELP
-};
-
-static const struct option names[] = {{"gpu", required_argument, NULL, OPT_GPU},
-	{"expect-gpus", required_argument, NULL, OPT_EXPECT_GPUS},
-	{"expect-name", required_argument, NULL, OPT_EXPECT_NAME},
-	{"min-memory", required_argument, NULL, OPT_MIN_MEMORY},
-	{"memory", required_argument, NULL, OPT_MEMORY},
-	{"time", required_argument, NULL, OPT_TIME},
-	{"timeout", required_argument, NULL, OPT_TIMEOUT},
-	{"thresholds", required_argument, NULL, OPT_THRESHOLDS},
-	{"save-reference", required_argument, NULL, OPT_SAVE_REFERENCE},
-	{"strict", no_argument, NULL, OPT_STRICT},
-	{"require-nvml", no_argument, NULL, OPT_REQUIRE_NVML},
-	{"require-idle", no_argument, NULL, OPT_REQUIRE_IDLE},
-	{"no-nvml", no_argument, NULL, OPT_NO_NVML}, {"remote", no_argument, NULL, OPT_REMOTE},
-	{"free", no_argument, NULL, OPT_FREE}, {"json", optional_argument, NULL, OPT_JSON},
-	{"nagios", no_argument, NULL, OPT_NAGIOS},
-	{"progress", required_argument, NULL, OPT_PROGRESS},
-	{"seed", required_argument, NULL, OPT_SEED},
-	{"cudart", required_argument, NULL, OPT_CUDART},
-	{"nvml", required_argument, NULL, OPT_NVML},
-	{"in-process", no_argument, NULL, OPT_IN_PROCESS},
-	{"plant", required_argument, NULL, OPT_PLANT}, {"version", no_argument, NULL, OPT_VERSION},
-	{"help", no_argument, NULL, OPT_HELP}, {NULL, 0, NULL, 0}};
-
-static int wants(struct err *err, const char *what, const char *form)
+static int take_count(const struct opt *row, const char *value, void *of, struct err *err)
 {
-	return err_set(err, ERR_INVALID, "%s takes %s, found \"%s\"", what, form, optarg);
-}
+	struct probe_options *o = of;
+	uint64_t n;
 
-static int take_count(const char *what, uint64_t max, uint64_t *ret, struct err *err)
-{
-	if (!text_u64(slice_of(optarg), max, ret) || *ret == 0)
-		return wants(err, what, "a whole number from 1 on");
+	if (!text_u64(slice_of(value), REPORT_GPUS_MAX, &n) || n == 0)
+		return opts_wrong(row, row->form, value, err);
+	o->expect_gpus = (int)n;
 	return 0;
 }
 
-/* A text that is not empty: an empty one is a variable that was not set. */
-static int take_text(const char *what, const char **ret, struct err *err)
-{
-	if (!optarg[0])
-		return wants(err, what, "a text");
-	*ret = optarg;
-	return 0;
-}
-
-static int take_seconds(const char *what, double *ret, struct err *err)
-{
-	int64_t ms;
-
-	if (!text_duration_ms(slice_of(optarg), &ms) || ms <= 0 || (double)ms / 1000 > SECONDS_MAX)
-		return wants(err, what, "a duration up to 168h, as 90s or 5m");
-	*ret = (double)ms / 1000;
-	return 0;
-}
-
-static int take_size(const char *what, int64_t *ret, struct err *err)
+static int take_size(
+	const struct opt *row, const char *form, const char *value, int64_t *ret, struct err *err)
 {
 	struct quantity q;
 
-	if (quantity_parse(slice_of(optarg), &q, NULL) != 0 || quantity_ceil(q) <= 0)
-		return wants(err, what, "a size, as 16160Mi or 80G");
+	if (quantity_parse(slice_of(value), &q, NULL) != 0 || quantity_ceil(q) <= 0)
+		return opts_wrong(row, form, value, err);
 	*ret = quantity_ceil(q);
 	return 0;
 }
 
-/* "25%" or a size. */
-static int take_amount(struct probe_options *o, struct err *err)
+static int take_min_memory(const struct opt *row, const char *value, void *of, struct err *err)
 {
-	size_t len = strlen(optarg);
+	return take_size(
+		row, row->form, value, &((struct probe_options *)of)->min_memory_bytes, err);
+}
+
+/* "25%" or a size. */
+static int take_memory(const struct opt *row, const char *value, void *of, struct err *err)
+{
+	struct probe_options *o = of;
+	size_t len = strlen(value);
 	uint64_t percent;
 
-	if (len > 0 && optarg[len - 1] == '%') {
-		if (!text_u64((struct slice){optarg, len - 1}, 100, &percent) || percent == 0)
-			return wants(err, "--memory", "1% to 100%, or a size as 4Gi");
-		o->memory_share = (double)percent / 100;
-		return 0;
-	}
-	return take_size("--memory", &o->memory_bytes, err);
+	if (len == 0 || value[len - 1] != '%')
+		return take_size(row, SIZE_FORM, value, &o->memory_bytes, err);
+	if (!text_u64((struct slice){value, len - 1}, 100, &percent) || percent == 0)
+		return opts_wrong(row, "1% to 100%, or a size as 4Gi", value, err);
+	o->memory_share = (double)percent / 100;
+	return 0;
 }
 
-static int take_word(
-	const char *what, const char *const *words, const char *form, int *ret, struct err *err)
+static int take_json(const struct opt *row, const char *value, void *of, struct err *err)
 {
-	for (int i = 0; words[i]; i++) {
-		if (strcmp(words[i], optarg) == 0) {
-			*ret = i;
-			return 0;
-		}
-	}
-	return wants(err, what, form);
+	if (value && !*value)
+		return opts_wrong(row, "a text", value, err);
+	((struct probe_options *)of)->json = value ? value : "-";
+	return 0;
 }
 
-/* Options that are only noted. False: not one of them. */
-static bool take_flag(struct probe_options *o, int found)
-{
-	switch (found) {
-	case OPT_STRICT:
-		o->strict = true;
-		return true;
-	case OPT_REQUIRE_NVML:
-		o->require_nvml = true;
-		return true;
-	case OPT_REQUIRE_IDLE:
-		o->require_idle = true;
-		return true;
-	case OPT_NO_NVML:
-		o->no_nvml = true;
-		return true;
-	case OPT_REMOTE:
-		o->remote = true;
-		return true;
-	case OPT_FREE:
-		o->free_memory = true;
-		return true;
-	case OPT_NAGIOS:
-		o->nagios = true;
-		return true;
-	case OPT_IN_PROCESS:
-		o->in_process = true;
-		return true;
-	case OPT_VERSION:
-		o->answer = OPTIONS_VERSION;
-		return true;
-	case OPT_HELP:
-		o->answer = OPTIONS_HELP;
-		return true;
-	default:
-		return false;
-	}
-}
+static const char *const when[] = {"auto", "always", "never", NULL};
+static const char *const plants[] = {"none", "memory", "lane", NULL};
 
-static int take_value(struct probe_options *o, int found, struct err *err)
-{
-	static const char *const when[] = {"auto", "always", "never", NULL};
-	static const char *const plants[] = {"none", "memory", "lane", NULL};
-	uint64_t n = 0;
-	int word = 0, rc;
-
-	switch (found) {
-	case OPT_GPU:
-		if (o->n_gpus == REPORT_GPUS_MAX)
-			return err_set(err, ERR_TOOBIG, "--gpu stands more than %d times",
-				REPORT_GPUS_MAX);
-		return take_text("--gpu", &o->gpus[o->n_gpus++], err);
-	case OPT_JSON:
-		if (optarg)
-			return take_text("--json", &o->json, err);
-		o->json = "-";
-		return 0;
-	case OPT_THRESHOLDS:
-		return take_text("--thresholds", &o->thresholds, err);
-	case OPT_SAVE_REFERENCE:
-		return take_text("--save-reference", &o->save_reference, err);
-	case OPT_CUDART:
-		return take_text("--cudart", &o->cudart, err);
-	case OPT_NVML:
-		return take_text("--nvml", &o->nvml, err);
-	case OPT_EXPECT_NAME:
-		return take_text("--expect-name", &o->expect_name, err);
-	case OPT_EXPECT_GPUS:
-		rc = take_count("--expect-gpus", REPORT_GPUS_MAX, &n, err);
-		o->expect_gpus = (int)n;
-		return rc;
-	case OPT_SEED:
-		return take_count("--seed", UINT64_MAX, &o->seed, err);
-	case OPT_MIN_MEMORY:
-		return take_size("--min-memory", &o->min_memory_bytes, err);
-	case OPT_MEMORY:
-		return take_amount(o, err);
-	case OPT_TIME:
-		return take_seconds("--time", &o->seconds, err);
-	case OPT_TIMEOUT:
-		return take_seconds("--timeout", &o->timeout_s, err);
-	case OPT_PROGRESS:
-		rc = take_word("--progress", when, "auto, always or never", &word, err);
-		o->progress = (enum probe_show)word;
-		return rc;
-	case OPT_PLANT:
-		return take_word("--plant", plants, "none, memory or lane", &o->plant, err);
-	default:
-		return ERR_INTERNAL;
-	}
-}
+#define TEXT(member, ...) OPT_TEXT(probe_options, member, __VA_ARGS__)
+#define FLAG(member, ...) OPT_FLAG(probe_options, member, __VA_ARGS__)
+#define SECONDS(member, ...)                                                                       \
+	OPT_SECONDS(probe_options, member, __VA_ARGS__, .min = 1, .max = SECONDS_MAX * 1000ull,    \
+		.form = "a duration up to 168h, as 90s or 5m")
+static const struct opt options[] = {
+	OPT_TEXTS(probe_options, gpus, "--gpu", "WHICH",
+		"only this one: index, UUID or PCI id; may stand several times"),
+	OPT_OWN(take_count, "--expect-gpus", "N", "fewer GPUs than N are a failure",
+		.form = "a whole number from 1 on"),
+	TEXT(expect_name, "--expect-name", "GLOB",
+		"so must each GPU's name be, as \"NVIDIA H100*\""),
+	OPT_OWN(take_min_memory, "--min-memory", "SIZE",
+		"so much must each GPU have, as 16160Mi or 80G", .form = SIZE_FORM),
+	OPT_OWN(take_memory, "--memory", "AMOUNT", "of free memory to test: 25% or 4Gi"),
+	SECONDS(seconds, "--time", "DURATION", "how long stress goes on [5m]"),
+	SECONDS(timeout_s, "--timeout", "DURATION",
+		"of the whole run [60s; stress: its time and 60s; bench: 10m]"),
+	TEXT(thresholds, "--thresholds", "FILE", "other shares, reference rates and fatal XIDs"),
+	TEXT(save_reference, "--save-reference", "FILE",
+		"bench: write this server's rates as a reference"),
+	FLAG(strict, "--strict", "warnings are failures"),
+	FLAG(require_nvml, "--require-nvml", "a server without NVML is not fit"),
+	FLAG(require_idle, "--require-idle", "memory in use before the run is a failure"),
+	FLAG(no_nvml, "--no-nvml", "do not look for NVML"),
+	FLAG(remote, "--remote", "take the GPU for a remote one"),
+	FLAG(free_memory, "--free", "list: make a context on each GPU for its free memory"),
+	OPT_OWN(take_json, "--json", "[=FILE]", "the report as JSON, to standard output or a file"),
+	FLAG(nagios, "--nagios", "one line and the exit status of a monitoring plugin"),
+	OPT_WORD(probe_options, progress, "--progress", "WHEN", "auto, always or never [auto]",
+		.words = when, .form = "auto, always or never"),
+	OPT_COUNT(probe_options, seed, "--seed", "N", "of the patterns [from the clock]", .min = 1,
+		.max = UINT64_MAX, .form = "a whole number from 1 on"),
+	TEXT(cudart, "--cudart", "FILE", "this CUDA runtime, not the own one"),
+	TEXT(nvml, "--nvml", "FILE", "this NVML library"),
+	FLAG(in_process, "--in-process", "no process per GPU: for launchers that forbid children"),
+	OPT_WORD(probe_options, plant, "--plant", "FAULT", NULL, .words = plants,
+		.form = "none, memory or lane"),
+	OPT_ANSWER(probe_options, answer, OPTIONS_VERSION, "--version", ""),
+	OPT_ANSWER(probe_options, answer, OPTIONS_HELP, "--help", ""),
+};
+#define N_OPTIONS (sizeof(options) / sizeof(options[0]))
 
 static int take_command(struct probe_options *o, const char *word, struct err *err)
 {
@@ -311,9 +162,16 @@ static int unknown(char **argv, struct err *err)
 
 int options_read(int argc, char **argv, struct probe_options *ret, struct err *err)
 {
+	struct option names[N_OPTIONS + 1] = {0};
 	bool named = false;
 	int found, rc = 0;
 
+	for (size_t i = 0; i < N_OPTIONS; i++)
+		names[i] = (struct option){options[i].name + 2,
+			!options[i].arg          ? no_argument
+			: *options[i].arg == '[' ? optional_argument
+						 : required_argument,
+			NULL, FIRST_ROW + (int)i};
 	*ret = (struct probe_options){.command = COMMAND_VERIFY, .expect_gpus = -1};
 	opterr = 0;
 	optind = 0; /* getopt begins anew, also when called twice */
@@ -331,8 +189,8 @@ int options_read(int argc, char **argv, struct probe_options *ret, struct err *e
 			return unknown(argv, err);
 		} else if (found == 'h') {
 			ret->answer = OPTIONS_HELP;
-		} else if (!take_flag(ret, found)) {
-			rc = take_value(ret, found, err);
+		} else {
+			rc = opts_value(&options[found - FIRST_ROW], optarg, ret, err);
 		}
 	}
 	if (rc == 0 && optind < argc)
@@ -342,5 +200,24 @@ int options_read(int argc, char **argv, struct probe_options *ret, struct err *e
 
 void options_help(FILE *out)
 {
-	(void)fputs(help, out);
+	(void)fputs(
+		"usage: gpuprobe [list|verify|stress|bench|serve] [options]      (verify when "
+		"none is named)\n"
+		"       gpuprobe compare LOCAL.json REMOTE.json\n"
+		"\n"
+		"  list      which GPUs there are; --free shows free memory too\n"
+		"  verify    is every GPU fit: memory, exact arithmetic, bandwidth; seconds\n"
+		"  stress    the same under load, for --time\n"
+		"  bench     how fast: memory, links, arithmetic, against what is expected\n"
+		"  compare   two reports of bench: what remote costs; `gpuprobe compare --help`\n"
+		"  serve     answer inventory, report and metrics over HTTPS; `gpuprobe serve "
+		"--help`\n"
+		"\n",
+		out);
+	opts_help(options, N_OPTIONS, 24, out);
+	(void)fputs("\n"
+		    "Exit status: 0 every GPU fit, 1 at least one is not, 2 wrong usage, 3 CUDA "
+		    "cannot be used here,\n"
+		    "4 no verdict.\n",
+		out);
 }

@@ -37,7 +37,7 @@ struct probe_options {
 	enum probe_show progress;
 	bool free_memory; /* list makes contexts */
 	bool strict, remote, no_nvml, require_nvml, require_idle, nagios, in_process;
-	int plant; /* a planted fault: 0 none, 1 a bit of memory, 2 a lane */
+	unsigned plant; /* a planted fault: 0 none, 1 a bit of memory, 2 a lane */
 };
 
 /* Read the command line; argv[0] is passed over. ERR_INVALID: what was found, and what would be
