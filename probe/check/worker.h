@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "probe/result/report.h"
@@ -39,10 +40,11 @@ struct worker_job {
 	const char *cudart;     /* for rt_dlopen, or NULL: rt_default */
 	const char *nvml;       /* for nvml_open, or NULL: the usual one */
 	int plant;              /* a planted fault: 0 none, 1 a bit of memory, 2 a lane */
+	struct arena arena;     /* of the texts of a job that was read */
 };
 
-/* The job as the one argument of a worker's command line, and read again. Texts of *ret are
- * malloc'ed; worker_job_release frees them. ERR_SYNTAX, ERR_INVALID, ERR_NOMEM. */
+/* The job as the one argument of a worker's command line, and read again; worker_job_release frees
+ * what was read. ERR_SYNTAX, ERR_INVALID, ERR_NOMEM. */
 void worker_job_write(const struct worker_job *job, struct buf *out);
 int worker_job_read(const char *text, struct worker_job *ret, struct err *err);
 void worker_job_release(struct worker_job *job);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the n-th allocation fails, for each n, while a report is made and judged: what is lost for
  * want of memory is never a pass. Linked with --wrap for malloc, calloc and realloc. */
+#include "probe/check/worker.h"
 #include "probe/result/report.h"
 #include "probe/result/thresholds.h"
 #include "test/unit/oom_wrap.h"
@@ -151,4 +152,26 @@ TEST(thresholds)
 	assert_int_equal(unlink(file), 0);
 }
 
-TESTS(never_a_pass, forms, reading, thresholds)
+TEST(jobs)
+{
+	static const char text[] = "{\"task\":0,\"profile\":0,\"index\":0,\"visible\":\"MIG-1\"}";
+
+	for (long n = 0;; n++) {
+		struct worker_job job;
+		struct err err = {0};
+		bool failed;
+		int rc;
+
+		oom_begin(n, OOM_ALL_AFTER);
+		rc = worker_job_read(text, &job, &err);
+		failed = oom_end();
+		assert_int_equal(rc, failed ? ERR_NOMEM : 0);
+		if (!failed)
+			assert_string_equal(job.visible, "MIG-1");
+		worker_job_release(&job);
+		if (!failed)
+			break;
+	}
+}
+
+TESTS(never_a_pass, forms, reading, thresholds, jobs)
