@@ -133,6 +133,19 @@ int opts_read(const struct opt *opts, size_t n, void *of, const unsigned *answer
 	return rc;
 }
 
+/* "  -o, --output json" */
+static int help_names(const struct opt *o, FILE *out)
+{
+	bool last = o->also && o->also[1] == '-';
+	const char *first = last || !o->also ? o->name : o->also;
+
+	return fprintf(out, "  %s%s%s%s%s", first, o->also ? ", " : "",
+		!o->also ? ""
+		: last   ? o->also
+			 : o->name,
+		o->arg && *o->arg != '[' ? " " : "", o->arg ? o->arg : "");
+}
+
 void opts_help(const struct opt *opts, size_t n, int column, FILE *out)
 {
 	for (const struct opt *o = opts; o < opts + n; o++) {
@@ -140,10 +153,11 @@ void opts_help(const struct opt *opts, size_t n, int column, FILE *out)
 
 		if (!o->help)
 			continue;
-		at = fprintf(out, "  %s%s%s", o->name, o->arg && *o->arg != '[' ? " " : "",
-			o->arg ? o->arg : "");
-		if (*o->help)
-			(void)fprintf(out, "%*s", at < column ? column - at : 1, "");
+		at = help_names(o, out);
+		if (*o->help && at < column)
+			(void)fprintf(out, "%*s", column - at, "");
+		else if (*o->help)
+			(void)fprintf(out, "\n%*s", column, "");
 		for (const char *c = o->help; *c; c++) {
 			(void)fputc(*c, out);
 			if (*c == '\n')

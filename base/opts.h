@@ -37,7 +37,7 @@ enum opt_kind {
 };
 
 struct opt {
-	const char *name; /* "--listen", "-h" */
+	const char *name; /* "--listen"; messages say it so */
 	const char *arg;  /* its value, for the help; NULL: takes none; "[=FILE]": may have one */
 	const char *help; /* NULL: the help does not list it */
 	enum opt_kind kind;
@@ -47,6 +47,7 @@ struct opt {
 	const char *const *words; /* NULL behind the last */
 	/* of: the struct; value: NULL where there is none. 0 or an error, as opts_wrong sets it. */
 	int (*own)(const struct opt *o, const char *value, void *of, struct err *err);
+	const char *also; /* another name, for the help alone: getopt_long's callers know it */
 };
 
 /* The offset of a member that is of this very type. */

@@ -31,7 +31,7 @@ static int take_own(const struct opt *o, const char *value, void *of, struct err
 
 static const char *const colours[] = {"red", "green", NULL};
 static const struct opt options[] = {
-	OPT_FLAG(all, yes, "--yes", "it is so"),
+	OPT_FLAG(all, yes, "--yes", "it is so", .also = "-y"),
 	OPT_TEXT(all, text, "--text", "WORD", "one\nor two"),
 	OPT_TEXTS(all, names, "--name", "NAME", NULL),
 	OPT_UNSIGNED(all, few, "--few", "N", NULL, .min = 2, .max = 9),
@@ -41,7 +41,7 @@ static const struct opt options[] = {
 	OPT_SECONDS(all, seconds, "--seconds", "DURATION", "a value that is rather long",
 		.max = 5000, .form = "seconds"),
 	OPT_WORD(all, colour, "--colour", "WORD", NULL, .words = colours, .form = "red or green"),
-	OPT_OWN(take_own, "--own", "[=X]", "may have a value"),
+	OPT_OWN(take_own, "--own", "[=X]", "may have a value", .also = "--mine"),
 	OPT_LOG(all, log),
 	OPT_ANSWER(all, answer, VERSION, "--version", ""),
 	OPT_ANSWER(all, answer, HELP, "--help", ""),
@@ -139,13 +139,16 @@ TEST(help)
 	assert_non_null(f);
 	opts_help(options, COUNT(options), 20, f);
 	assert_int_equal(fclose(f), 0);
-	assert_string_equal(text, "  --yes             it is so\n"
+	assert_string_equal(text, "  -y, --yes         it is so\n"
 				  "  --text WORD       one\n"
 				  "                    or two\n"
-				  "  --seconds DURATION a value that is rather long\n"
-				  "  --own[=X]         may have a value\n"
-				  "  --log-format text|json [text]\n"
-				  "  --log-level error|warn|info|debug [info]\n"
+				  "  --seconds DURATION\n"
+				  "                    a value that is rather long\n"
+				  "  --own, --mine[=X] may have a value\n"
+				  "  --log-format text|json\n"
+				  "                    [text]\n"
+				  "  --log-level error|warn|info|debug\n"
+				  "                    [info]\n"
 				  "  --version\n"
 				  "  --help\n");
 }

@@ -17,7 +17,18 @@
 #define ARENA_MAX ((size_t)1 << 30)
 #define OUT_MAX (64u << 20)
 
-static const char help[] =
+struct options {
+	const char *kubeconfig;
+	unsigned json;
+};
+
+static const char *const formats[] = {"text", "json", NULL};
+static const struct opt options[] = {
+	USAGE_FORMAT(options, json, "text|json", formats, "text or json"),
+	OPT_TEXT(options, kubeconfig, "--kubeconfig", "FILE",
+		"the cluster [$KUBECONFIG, ~/.kube/config]"),
+};
+static const struct subcommand command = {"explain",
 	"usage: poolgate explain NAMESPACE/POD [-o text|json] [--kubeconfig FILE]\n"
 	"\n"
 	"Says why a pod waits for GPUs: its place among those who wait, what is missing, who holds "
@@ -27,9 +38,7 @@ static const char help[] =
 	"why it would be refused now. Reads GPUServers and the injected pods of all namespaces; "
 	"changes\n"
 	"nothing.\n"
-	"\n"
-	"  -o, --output text|json\n"
-	"  --kubeconfig FILE      the cluster [$KUBECONFIG, ~/.kube/config]\n"
+	"\n",
 	"\n"
 	"Exit codes: 0 it holds GPUs or needs none, 1 it waits or would be refused, 2 usage, 3 "
 	"nobody\n"
@@ -37,7 +46,8 @@ static const char help[] =
 	"\n"
 	"Examples:\n"
 	"  poolgate explain ml/train-0\n"
-	"  kubectl poolgate explain ml/train-0 -o json\n";
+	"  kubectl poolgate explain ml/train-0 -o json\n",
+	USAGE_OPTIONS(options)};
 
 static int complain(const char *msg)
 {
@@ -112,29 +122,12 @@ static int explain(const char *kubeconfig, const char *pod, bool json)
 
 int explain_main(int argc, char **argv)
 {
-	static const struct option options[] = {{"kubeconfig", required_argument, NULL, 'k'},
-		{"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0}};
-	const char *kubeconfig = NULL, *word, *slash;
-	bool json = false;
-	int found;
+	struct options o = {0};
+	const char *word, *slash;
+	int code = usage_read(&command, &o, argc, argv);
 
-	optind = opterr = 0;
-	while ((found = getopt_long(argc, argv, ":o:h", options, NULL)) != -1) {
-		if (found == 'h') {
-			(void)fputs(help, stdout);
-			return EXPLAIN_DONE;
-		}
-		word = usage_value(argv);
-		if (found == 'k')
-			kubeconfig = word;
-		else if (found != 'o')
-			return usage_option("explain", found, options, argv);
-		else if (strcmp(word, "json") != 0 && strcmp(word, "text") != 0)
-			return usage_wrong("explain", "-o takes text or json, found \"%s\"", word);
-		else
-			json = strcmp(word, "json") == 0;
-	}
+	if (code >= 0)
+		return code;
 	word = argv[optind];
 	slash = word ? strchr(word, '/') : NULL;
 	if (!slash || !text_dns_label((struct slice){word, (size_t)(slash - word)}) ||
@@ -144,5 +137,5 @@ int explain_main(int argc, char **argv)
 	if (argv[optind + 1])
 		return usage_wrong("explain", "unexpected word \"%s\"", argv[optind + 1]);
 	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
-	return explain(kubeconfig, word, json);
+	return explain(o.kubeconfig, word, o.json);
 }

@@ -18,16 +18,26 @@
 #define TABLE_MAX (256u << 20)
 #define ARENA_MAX (256u << 20)
 
-static const char help[] =
+struct options {
+	const char *server, *pool, *uid, *pod;
+	unsigned json;
+	bool release;
+};
+
+static const char *const formats[] = {"table", "json", NULL};
+static const struct opt options[] = {
+	OPT_TEXT(options, server, "--server", "URL", "the admin listener (" DEFAULT_SERVER ")"),
+	OPT_TEXT(options, pool, "--pool", "FILE|DIR", "GPUServer documents instead of a server"),
+	USAGE_FORMAT(options, json, "table|json", formats, "table or json"),
+	OPT_TEXT(options, uid, "--uid", "UID", "release: the one of this uid"),
+};
+static const struct subcommand command = {"pool",
 	"usage: poolgate pool [--server URL | --pool FILE|DIR] [-o table|json]\n"
 	"       poolgate pool release NAMESPACE/POD [--uid UID] [--server URL]\n"
 	"\n"
 	"Shows the pool: servers, GPUs, who holds what, who waits, what is free. Asks the admin\n"
 	"listener of a running server, or reads GPUServer documents.\n"
-	"\n"
-	"  --server URL           the admin listener (" DEFAULT_SERVER ")\n"
-	"  --pool FILE|DIR        GPUServer documents instead of a server\n"
-	"  -o, --output table|json\n"
+	"\n",
 	"\n"
 	"release ends every claim of that pod, or with --uid the one of that uid (as the table\n"
 	"shows it): for a server without a cluster, which does not see that a pod has ended.\n"
@@ -37,12 +47,8 @@ static const char help[] =
 	"\n"
 	"Examples:\n"
 	"  poolgate pool --pool servers/ -o json\n"
-	"  poolgate pool release ml/train-0\n";
-
-struct options {
-	const char *server, *pool, *uid, *pod;
-	bool json, release;
-};
+	"  poolgate pool release ml/train-0\n",
+	USAGE_OPTIONS(options)};
 
 /* One line to stderr; control characters in it, an answer's words among them, are made harmless by
  * err_set. */
@@ -235,33 +241,6 @@ static int release(const struct options *o)
 	return code;
 }
 
-/* One option. 0, or an exit code. */
-static const struct option options[] = {{"server", required_argument, NULL, 's'},
-	{"pool", required_argument, NULL, 'p'}, {"uid", required_argument, NULL, 'u'},
-	{"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'},
-	{NULL, 0, NULL, 0}};
-
-static int option(struct options *o, int found, char **argv)
-{
-	const char *value = usage_value(argv);
-
-	switch (found) {
-	case 's':
-		o->server = value;
-		return 0;
-	case 'p':
-		o->pool = value;
-		return 0;
-	case 'u':
-		o->uid = value;
-		return 0;
-	case 'o':
-		return usage_table_or_json("pool", value, &o->json);
-	default:
-		return usage_option("pool", found, options, argv);
-	}
-}
-
 /* What remains after the options, and what excludes what. 0, or an exit code. */
 static int operands(struct options *o, char **words)
 {
@@ -296,27 +275,16 @@ static int operands(struct options *o, char **words)
 	if (o->release && !o->pod && !o->uid) {
 		return usage_wrong("pool", "release needs NAMESPACE/POD or --uid UID");
 	}
-	if (o->uid && !*o->uid) {
-		return usage_wrong("pool", "--uid is empty");
-	}
 	return 0;
 }
 
 int pool_main(int argc, char **argv)
 {
 	struct options o = {0};
-	int found, code;
+	int code = usage_read(&command, &o, argc, argv);
 
-	optind = opterr = 0;
-	while ((found = getopt_long(argc, argv, ":o:h", options, NULL)) != -1) {
-		if (found == 'h') {
-			(void)fputs(help, stdout);
-			return POOL_DONE;
-		}
-		code = option(&o, found, argv);
-		if (code != 0)
-			return code;
-	}
+	if (code >= 0)
+		return code;
 	code = operands(&o, argv + optind);
 	if (code != 0)
 		return code;

@@ -42,6 +42,6 @@ void report_say_csv(const struct report *r, struct buf *out);
 void report_say_json(const struct report *r, struct buf *out);
 
 /* "namespace" … */
-const char *report_by_name(enum report_by by);
+extern const char *const report_bys[];
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "webhook/cli/usage/usage.h"
 
 /* Exit codes of `poolgate certs`. */
 enum { CERTS_DONE = 0, CERTS_REFUSED = 1, CERTS_USAGE = 2, CERTS_UNREADABLE = 3 };
@@ -21,18 +22,22 @@ enum { CERTS_DONE = 0, CERTS_REFUSED = 1, CERTS_USAGE = 2, CERTS_UNREADABLE = 3 
  * exit code. Uses getopt's state: main thread only. */
 int certs_main(int argc, char **argv);
 
-/* The verbs; argv[0] is the verb. As above; getopt's optind is 0. */
+/* The verbs; argv[0] is the verb. As above. */
 int certs_init_main(int argc, char **argv);
 int certs_show_main(int argc, char **argv);
 int certs_renew_main(int argc, char **argv);
 
 /* ---- what the verbs share ---- */
 
-/* Print the help text to stdout; returns CERTS_DONE. */
-int certs_help(void);
+extern const struct subcommand certs_init_command, certs_show_command, certs_renew_command;
 
-/* 1 to CERTS_DAYS_MAX days. False, with err set, for anything else. */
-bool certs_days(const char *text, uint64_t *ret, struct err *err);
+/* Print the help text of all verbs to stdout. */
+void certs_help(void);
+
+/* A row of the table of options: 1 to CERTS_DAYS_MAX days. */
+#define CERTS_DAYS(tag, member, name, help)                                                        \
+	OPT_COUNT(tag, member, name, "N", help, .min = 1, .max = CERTS_DAYS_MAX,                   \
+		.form = "a number of days from 1 to 36500")
 
 /* "2027-08-01T10:00:00Z" in ret, which is returned; "?" for a date that cannot be written. */
 const char *certs_date(int64_t at, char ret[CERTS_DATE_SIZE]);

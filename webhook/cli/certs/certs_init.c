@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "certs/certs_files.h"
@@ -128,59 +129,39 @@ static int init_complete(struct init *in)
 	return CERTS_DONE;
 }
 
+static int take_name(const struct opt *row, const char *value, void *of, struct err *err)
+{
+	struct certs_names *names = &((struct init *)of)->names;
+
+	return strcmp(row->name, "--dns") == 0 ? certs_names_dns(names, slice_of(value), err)
+					       : certs_names_ip(names, slice_of(value), err);
+}
+
+static const struct opt options[] = {
+	OPT_TEXT(init, dir, "--dir", "DIR", NULL),
+	OPT_OWN(take_name, "--dns", "NAME", "one more name of the server; may be repeated"),
+	OPT_OWN(take_name, "--ip", "ADDR", "one more address of it; may be repeated"),
+	OPT_TEXT(init, service, "--service", "NAME", "the Service's name (poolgate)"),
+	OPT_TEXT(init, ns, "--namespace", "NS", "its namespace (poolgate-system)"),
+	OPT_FLAG(init, no_service, "--no-service", "only the names given: leave NAME.NS.svc out"),
+	OPT_FLAG(init, dev, "--dev", "add localhost, 127.0.0.1 and ::1"),
+	CERTS_DAYS(init, days, "--days", "the serving pair is valid for N days (365)"),
+	CERTS_DAYS(init, ca_days, "--ca-days", "the CA is valid for N days (3650)"),
+	OPT_FLAG(init, force, "--force", "replace what is there; clients then need the new ca.crt"),
+};
+const struct subcommand certs_init_command = {"certs init",
+	"init writes ca.crt, ca.key, tls.crt and tls.key (keys 0600) and overwrites nothing. The "
+	"CA can\n"
+	"sign only the names that it was made for.\n",
+	"\n", USAGE_OPTIONS(options), .help = certs_help};
+
 int certs_init_main(int argc, char **argv)
 {
-	static const struct option options[] = {{"dir", required_argument, NULL, 'd'},
-		{"dns", required_argument, NULL, 'n'}, {"ip", required_argument, NULL, 'i'},
-		{"service", required_argument, NULL, 's'},
-		{"namespace", required_argument, NULL, 'N'}, {"no-service", no_argument, NULL, 'S'},
-		{"dev", no_argument, NULL, 'D'}, {"days", required_argument, NULL, 'y'},
-		{"ca-days", required_argument, NULL, 'Y'}, {"force", no_argument, NULL, 'f'},
-		{"help", no_argument, NULL, 'h'}, {0}};
 	struct init in = {0};
-	struct err err = {0};
-	int code = 0;
-	int opt = 0;
+	int code = usage_read(&certs_init_command, &in, argc, argv);
 
-	while (code == 0 && (opt = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-		switch (opt) {
-		case 'd':
-			in.dir = optarg;
-			break;
-		case 'n':
-			code = certs_names_dns(&in.names, slice_of(optarg), &err);
-			break;
-		case 'i':
-			code = certs_names_ip(&in.names, slice_of(optarg), &err);
-			break;
-		case 's':
-			in.service = optarg;
-			break;
-		case 'N':
-			in.ns = optarg;
-			break;
-		case 'S':
-			in.no_service = true;
-			break;
-		case 'D':
-			in.dev = true;
-			break;
-		case 'y':
-		case 'Y':
-			if (!certs_days(optarg, opt == 'y' ? &in.days : &in.ca_days, &err))
-				code = err.code;
-			break;
-		case 'f':
-			in.force = true;
-			break;
-		case 'h':
-			return certs_help();
-		default:
-			return usage_option("certs init", opt, options, argv);
-		}
-	}
-	if (code != 0)
-		return usage_wrong("certs init", "%s", err.msg);
+	if (code >= 0)
+		return code;
 	if (optind < argc)
 		return usage_wrong("certs init", "unexpected \"%s\"", argv[optind]);
 	code = init_complete(&in);

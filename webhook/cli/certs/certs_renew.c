@@ -213,39 +213,25 @@ static int renew_run(struct renew *r)
 	return certs_complain("renew", &err);
 }
 
+static const struct opt options[] = {
+	OPT_TEXT(renew, dir, "--dir", "DIR", NULL),
+	CERTS_DAYS(renew, days, "--days", "valid for N days (as long as the one before)"),
+	CERTS_DAYS(renew, within_days, "--within-days", "due when N days or less are left"),
+	OPT_FLAG(renew, force, "--force", "in any case"),
+};
+const struct subcommand certs_renew_command = {"certs renew",
+	"renew makes a new key and certificate with the names of tls.crt, signed by ca.key, when "
+	"two\n"
+	"thirds of tls.crt's life are over; a running server picks the new pair up by itself.\n",
+	"", USAGE_OPTIONS(options), .help = certs_help};
+
 int certs_renew_main(int argc, char **argv)
 {
-	static const struct option options[] = {{"dir", required_argument, NULL, 'd'},
-		{"days", required_argument, NULL, 'y'},
-		{"within-days", required_argument, NULL, 'w'}, {"force", no_argument, NULL, 'f'},
-		{"help", no_argument, NULL, 'h'}, {0}};
 	struct renew r = {0};
-	struct err err = {0};
-	bool ok = true;
-	int opt = 0;
+	int code = usage_read(&certs_renew_command, &r, argc, argv);
 
-	while (ok && (opt = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-		switch (opt) {
-		case 'd':
-			r.dir = optarg;
-			break;
-		case 'y':
-			ok = certs_days(optarg, &r.days, &err);
-			break;
-		case 'w':
-			ok = certs_days(optarg, &r.within_days, &err);
-			break;
-		case 'f':
-			r.force = true;
-			break;
-		case 'h':
-			return certs_help();
-		default:
-			return usage_option("certs renew", opt, options, argv);
-		}
-	}
-	if (!ok)
-		return usage_wrong("certs renew", "%s", err.msg);
+	if (code >= 0)
+		return code;
 	if (optind < argc)
 		return usage_wrong("certs renew", "unexpected \"%s\"", argv[optind]);
 	if (!r.dir)

@@ -26,7 +26,8 @@ struct check {
 
 struct show {
 	struct buf out;
-	bool json;
+	const char *dir;
+	unsigned json;
 	size_t shown;
 	int64_t now;
 };
@@ -295,34 +296,24 @@ static int show_run(struct show *s, const char *dir, char **files, int n)
 	return rc != CERTS_DONE ? CERTS_UNREADABLE : printed;
 }
 
+static const char *const formats[] = {"table", "json", NULL};
+static const struct opt options[] = {
+	OPT_TEXT(show, dir, "--dir", "DIR", NULL),
+	USAGE_FORMAT(show, json, "table|json", formats, "table or json"),
+};
+const struct subcommand certs_show_command = {
+	"certs show", "show prints a table:\n", "\n", USAGE_OPTIONS(options), .help = certs_help};
+
 int certs_show_main(int argc, char **argv)
 {
-	static const struct option options[] = {{"dir", required_argument, NULL, 'd'},
-		{"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {0}};
 	struct show s = {0};
-	const char *dir = NULL;
-	int opt = 0;
+	int code = usage_read(&certs_show_command, &s, argc, argv);
 
-	while ((opt = getopt_long(argc, argv, ":ho:", options, NULL)) != -1) {
-		switch (opt) {
-		case 'd':
-			dir = optarg;
-			break;
-		case 'o':
-			if (strcmp(optarg, "json") != 0 && strcmp(optarg, "table") != 0)
-				return usage_wrong("certs show",
-					"-o \"%s\"; table and json are accepted", optarg);
-			s.json = strcmp(optarg, "json") == 0;
-			break;
-		case 'h':
-			return certs_help();
-		default:
-			return usage_option("certs show", opt, options, argv);
-		}
-	}
-	if (dir && optind < argc)
+	if (code >= 0)
+		return code;
+	if (s.dir && optind < argc)
 		return usage_wrong("certs show", "--dir and FILE exclude each other");
-	if (!dir && optind == argc)
+	if (!s.dir && optind == argc)
 		return usage_wrong("certs show", "what to show is missing: --dir DIR or FILE");
-	return show_run(&s, dir, argv + optind, argc - optind);
+	return show_run(&s, s.dir, argv + optind, argc - optind);
 }

@@ -12,7 +12,22 @@
 
 #define REPORT_MAX (16u << 20)
 
-static const char help[] =
+struct options {
+	const char *kubeconfig, *namespace;
+	unsigned json;
+};
+
+static const char *const formats[] = {"table", "json", NULL};
+static const struct opt options[] = {
+	OPT_TEXT(options, kubeconfig, "--kubeconfig", "FILE",
+		"the cluster, and who you are there; if not given: $KUBECONFIG, a\n"
+		"pod's service account, ~/.kube/config"),
+	OPT_TEXT(options, namespace, "--namespace", "NS",
+		"where poolgate runs (" DOCTOR_NAMESPACE ")", .also = "-n"),
+	USAGE_FORMAT(options, json, "table|json", formats, "table or json"),
+	OPT_ANSWER(options, json, true, "--json", "the findings as one object"),
+};
+static const struct subcommand command = {"doctor",
 	"usage: poolgate doctor [--kubeconfig FILE] [--namespace NS] [-o table|json]\n"
 	"\n"
 	"Looks whether everything is there that poolgate needs in its cluster, and as it should "
@@ -23,24 +38,15 @@ static const char help[] =
 	"what\n"
 	"mends it. Nothing is changed. What you may not read is neither right nor wrong: \"not "
 	"checked\".\n"
-	"\n"
-	"  --kubeconfig FILE      the cluster, and who you are there; if not given: $KUBECONFIG, "
-	"a\n"
-	"                         pod's service account, ~/.kube/config\n"
-	"  -n, --namespace NS     where poolgate runs (" DOCTOR_NAMESPACE ")\n"
-	"  -o, --output table|json  json, or --json: the findings as one object\n"
+	"\n",
 	"\n"
 	"Exit codes: 0 nothing is wrong, 1 something is, 2 usage, 3 the cluster does not answer.\n"
 	"\n"
 	"Examples:\n"
 	"  poolgate doctor --kubeconfig ~/.kube/config\n"
 	"  kubectl -n " DOCTOR_NAMESPACE
-	" exec deployment/poolgate -- /usr/bin/poolgate doctor -o json\n";
-
-struct options {
-	const char *kubeconfig, *namespace;
-	bool json;
-};
+	" exec deployment/poolgate -- /usr/bin/poolgate doctor -o json\n",
+	USAGE_OPTIONS(options)};
 
 static const struct {
 	const char *group;
@@ -122,31 +128,11 @@ static int examine(const struct options *o)
 
 int doctor_main(int argc, char **argv)
 {
-	static const struct option options[] = {{"kubeconfig", required_argument, NULL, 'k'},
-		{"namespace", required_argument, NULL, 'n'},
-		{"output", required_argument, NULL, 'o'}, {"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 	struct options o = {.namespace = DOCTOR_NAMESPACE};
-	int found;
+	int code = usage_read(&command, &o, argc, argv);
 
-	optind = opterr = 0;
-	while ((found = getopt_long(argc, argv, ":n:o:h", options, NULL)) != -1) {
-		if (found == 'h') {
-			(void)fputs(help, stdout);
-			return DOCTOR_FINE;
-		}
-		if (found == 'k')
-			o.kubeconfig = optarg;
-		else if (found == 'n')
-			o.namespace = usage_value(argv);
-		else if (found == 'o' &&
-			 usage_table_or_json("doctor", usage_value(argv), &o.json) != 0)
-			return USAGE_EXIT;
-		else if (found == 'j')
-			o.json = true;
-		else if (found != 'o')
-			return usage_option("doctor", found, options, argv);
-	}
+	if (code >= 0)
+		return code;
 	if (argv[optind])
 		return usage_wrong("doctor", "unexpected word \"%s\"", argv[optind]);
 	if (!text_dns_label(slice_of(o.namespace)))

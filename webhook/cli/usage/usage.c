@@ -10,6 +10,9 @@
 #include "base/text.h"
 
 #define OPTIONS_MAX 32
+/* Behind the letters. */
+#define FIRST_ROW 256
+#define HELP_COLUMN 25
 
 int usage_wrong(const char *command, const char *fmt, ...)
 {
@@ -54,12 +57,56 @@ const char *usage_value(char **argv)
 	return glued && *optarg == '=' ? optarg + 1 : optarg;
 }
 
-int usage_table_or_json(const char *command, const char *value, bool *ret_json)
+static const struct opt *by_letter(const struct subcommand *u, int letter)
 {
-	*ret_json = strcmp(value, "json") == 0;
-	if (*ret_json || strcmp(value, "table") == 0)
-		return 0;
-	return usage_wrong(command, "-o takes table or json, found \"%s\"", value);
+	for (const struct opt *o = u->opts; o < u->opts + u->n; o++)
+		if ((o->name && o->name[1] == letter) || (o->also && o->also[1] == letter))
+			return o;
+	return NULL;
+}
+
+void usage_help(const struct subcommand *u)
+{
+	(void)fputs(u->head, stdout);
+	opts_help(u->opts, u->n, HELP_COLUMN, stdout);
+	(void)fputs(u->tail, stdout);
+}
+
+int usage_read(const struct subcommand *u, void *of, int argc, char **argv)
+{
+	struct option names[OPTIONS_MAX + 1] = {{"help", no_argument, NULL, 'h'}};
+	char shorts[OPTIONS_MAX] = ":h";
+	size_t n = 1;
+	int found;
+
+	for (size_t i = 0; i < 2 * u->n && n < OPTIONS_MAX; i++) {
+		const struct opt *o = &u->opts[i / 2];
+		const char *name = i % 2 ? o->also : o->name;
+
+		if (name && name[1] == '-')
+			names[n++] =
+				(struct option){name + 2, o->arg ? required_argument : no_argument,
+					NULL, FIRST_ROW + (int)(i / 2)};
+		else if (name)
+			(void)snprintf(shorts + strlen(shorts), sizeof(shorts) - strlen(shorts),
+				"%c%s", name[1], o->arg ? ":" : "");
+	}
+	optind = opterr = 0;
+	while ((found = getopt_long(argc, argv, shorts, names, NULL)) != -1) {
+		const struct opt *o =
+			found >= FIRST_ROW ? &u->opts[found - FIRST_ROW] : by_letter(u, found);
+		struct err err = {0};
+
+		if (found == 'h') {
+			u->help ? u->help() : usage_help(u);
+			return 0;
+		}
+		if (!o)
+			return usage_option(u->command, found, names, argv);
+		if (opts_value(o, o->arg ? usage_value(argv) : NULL, of, &err) != 0)
+			return usage_wrong(u->command, "%s", err.msg);
+	}
+	return -1;
 }
 
 bool usage_print(const char *command, const struct buf *out)

@@ -7,6 +7,26 @@
 #include <stdbool.h>
 
 #include "base/buf.h"
+#include "base/opts.h"
+
+/* A subcommand: its options, and what its help says before and behind them. */
+struct subcommand {
+	const char *command; /* "explain", "certs init" */
+	const char *head, *tail;
+	const struct opt *opts;
+	size_t n;
+	void (*help)(void); /* NULL: head, options and tail */
+};
+
+/* Read the options into the struct that they are of; the words stand in argv from optind on. -1: go
+ * on; 0: the help was asked for, and printed; USAGE_EXIT, said. */
+void usage_help(const struct subcommand *u);
+int usage_read(const struct subcommand *u, void *of, int argc, char **argv);
+
+#define USAGE_OPTIONS(options) .opts = (options), .n = sizeof(options) / sizeof((options)[0])
+/* The row of -o. */
+#define USAGE_FORMAT(tag, member, arg, words_, form_)                                              \
+	OPT_WORD(tag, member, "-o", arg, "", .also = "--output", .words = (words_), .form = (form_))
 
 /* The exit code of every subcommand whose command line is wrong. */
 #define USAGE_EXIT 2
@@ -22,9 +42,6 @@ int usage_option(const char *command, int found, const struct option *options, c
 /* The value of the option that getopt_long gave last: `-o=json` is `-o json`, as kubectl takes it.
  */
 const char *usage_value(char **argv);
-
-/* The value of -o where it is table or json. 0, or USAGE_EXIT, said. */
-int usage_table_or_json(const char *command, const char *value, bool *ret_json);
 
 /* Write what was told to standard output. False, said: it is not whole, or cannot be written. */
 bool usage_print(const char *command, const struct buf *out);
