@@ -15,7 +15,18 @@
 #define ARENA_MAX ((size_t)1 << 30)
 #define OUT_MAX (64u << 20)
 
-static const char help[] =
+struct options {
+	struct inject_source source;
+	unsigned json;
+};
+_Static_assert(offsetof(struct options, source) == 0, "rows of inject_world are of it");
+
+static const char *const formats[] = {"text", "json", NULL};
+static const struct opt options[] = {
+	USAGE_FORMAT(options, json, "text|json", formats, "text or json"),
+	INJECT_WORLD_OPTIONS,
+};
+static const struct subcommand command = {"plan",
 	"usage: poolgate plan [options] [FILE|DIR...]\n"
 	"\n"
 	"Says of the pods in manifests, and of each copy that a Deployment, StatefulSet, Job, … "
@@ -25,66 +36,24 @@ static const char help[] =
 	"order of the manifests, each on what those before it leave. Reads the settings of the "
 	"cluster's\n"
 	"poolgate, GPUServers and the pods that wait; changes nothing.\n"
-	"\n"
-	"  -f, --file FILE|DIR    one more file (\"-\": standard input, also when none is named), "
-	"or the\n"
-	"                         *.yaml, *.yml and *.json in a folder\n"
-	"  -o, --output text|json\n"
-	"  -n, --namespace NS     of objects that name none [default]\n"
-	"  --kubeconfig FILE      the cluster [$KUBECONFIG, ~/.kube/config]\n"
+	"\n",
 	"\n"
 	"Without a cluster, on a pool that nobody uses, with what is injected as for poolgate "
-	"inject:\n"
-	"  --pool FILE|DIR, --policies FILE|DIR, --config FILE, --client-catalogue FILE, "
-	"--sidecar-config FILE,\n"
-	"  --client-shell PATH, --launchers FILE|DIR, --default-launcher NAME,\n"
-	"  --total-gpu-memory SIZE [$TOTAL_GPU_MEMORY], --node-resource BOOL\n"
-	"  --registry HOST[,TOKENHOST...]\n"
-	"                         what images start, as for poolgate inject; with a cluster, too\n"
-	"\n"
+	"inject:\n" INJECT_PASSED_HELP "\n"
 	"Exit codes: 0 all would start now, 1 something would wait or be refused, 2 usage, 3 "
 	"something\n"
 	"could not be read.\n"
 	"\n"
 	"Examples:\n"
 	"  kubectl poolgate plan -f train.yaml\n"
-	"  poolgate plan --config poolgate.yaml --pool gpuservers.yaml -o json manifests/\n";
+	"  poolgate plan --config poolgate.yaml --pool gpuservers.yaml -o json manifests/\n",
+	USAGE_OPTIONS(options)};
 
-static const struct option options[] = {{"output", required_argument, NULL, 'o'},
-	{"help", no_argument, NULL, 'h'}, INJECT_WORLD_OPTIONS, {NULL, 0, NULL, 0}};
-
-/* One option. -1: go on; else the exit code. */
-static int take_option(struct inject_source *s, bool *ret_json, int found, int which, char **argv)
+static int take_command(struct options *o, int argc, char **argv)
 {
-	const char *value = usage_value(argv);
+	struct inject_source *s = &o->source;
+	int rc = usage_read(&command, o, argc, argv);
 
-	switch (found) {
-	case 'o':
-		*ret_json = strcmp(value, "json") == 0;
-		return *ret_json || strcmp(value, "text") == 0
-			       ? -1
-			       : usage_wrong("plan", "-o takes text or json, found \"%s\"", value);
-	case 'h':
-		(void)fputs(help, stdout);
-		return PLAN_STARTS;
-	case 'f':
-	case 'n':
-	case INJECT_PASS_ON:
-	case INJECT_KUBECONFIG:
-	case INJECT_REGISTRY:
-		return inject_source_take("plan", s, found, &options[which], argv);
-	default:
-		return usage_option("plan", found, options, argv);
-	}
-}
-
-static int take_command(struct inject_source *s, bool *ret_json, int argc, char **argv)
-{
-	int found, which = 0, rc = -1;
-
-	optind = opterr = 0;
-	while (rc < 0 && (found = getopt_long(argc, argv, ":f:o:n:h", options, &which)) != -1)
-		rc = take_option(s, ret_json, found, which, argv);
 	if (rc < 0)
 		rc = inject_source_rest("plan", s, argc, argv);
 	if (rc < 0 && s->kubeconfig && s->n_passed)
@@ -157,16 +126,15 @@ static int plan(const struct inject_source *s, bool json)
 
 int plan_main(int argc, char **argv)
 {
-	struct inject_source s;
+	struct options o = {0};
 	int code = PLAN_UNREADABLE;
-	bool json = false;
 
 	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
-	if (inject_source_init("plan", &s, argc)) {
-		code = take_command(&s, &json, argc, argv);
+	if (inject_source_init("plan", &o.source, argc)) {
+		code = take_command(&o, argc, argv);
 		if (code < 0)
-			code = plan(&s, json);
+			code = plan(&o.source, o.json);
 	}
-	inject_source_release(&s);
+	inject_source_release(&o.source);
 	return code;
 }

@@ -17,7 +17,47 @@
 
 #define FOLDER_BYTES_MAX (4u << 20)
 
-static const char help[] =
+/* The command line, taken apart. */
+struct command {
+	struct inject_source source;
+	const char *verb;
+	enum inject_form form;
+	bool verbose, in_place;
+};
+_Static_assert(offsetof(struct command, source) == 0, "rows of inject_world are of it");
+
+static int take_form(const struct opt *row, const char *value, void *of, struct err *err)
+{
+	static const char *const words[] = {[INJECT_YAML] = "yaml",
+		[INJECT_JSON] = "json",
+		[INJECT_PATCH] = "patch",
+		[INJECT_DIFF] = "diff"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (words[i] && strcmp(value, words[i]) == 0) {
+			((struct command *)of)->form = (enum inject_form)i;
+			return 0;
+		}
+	return opts_wrong(row, "yaml, json, patch or diff", value, err);
+}
+
+static const struct opt options[] = {
+	OPT_OWN(take_form, "-o", "FORM",
+		"yaml, json, patch (JSON patches, a line per document) or diff\n"
+		"[as the file is]",
+		.also = "--output"),
+	OPT_ANSWER(command, form, INJECT_DIFF, "--diff",
+		"-o diff: what would change, in colour on a terminal"),
+	OPT_FLAG(command, in_place, "--write", "write the files in place, all or none",
+		.also = "-w"),
+	OPT_FLAG(command, verbose, "--verbose", "say why a pod or an object is left as it is",
+		.also = "-v"),
+	OPT_FLAG(command, source.installed, "--installed",
+		"the settings of the Deployment poolgate in " INSTALLED_NAMESPACE ";\n"
+		"`kubectl poolgate inject` without the flags behind these means it"),
+	INJECT_WORLD_OPTIONS,
+};
+static const struct subcommand shared = {NULL,
 	"usage: poolgate inject [options] [FILE|DIR...]  do to manifests what the server does to "
 	"pods\n"
 	"       poolgate uninject [options] [FILE|DIR...]  take it back\n"
@@ -27,105 +67,15 @@ static const char help[] =
 	"output. Pods and pod templates are found in objects of any kind by their shape,\n"
 	"{metadata, spec: {containers: [...]}}; what holds none passes as it is.\n"
 	"The text is edited where it stands: comments, order and quotes stay.\n"
+	"\n",
 	"\n"
-	"  -f, --file FILE|DIR    one more file, or the *.yaml, *.yml and *.json in a folder\n"
-	"  -o, --output FORM      yaml, json, patch (JSON patches, a line per document) or diff\n"
-	"                         [as the file is]\n"
-	"      --diff             -o diff: what would change, in colour on a terminal\n"
-	"  -w, --write            write the files in place, all or none\n"
-	"  -n, --namespace NS     of objects that name none [default]\n"
-	"  -v, --verbose          say why a pod or an object is left as it is\n"
-	"\n"
-	"What is injected, as for poolgate serve:\n"
-	"  --config FILE, --client-catalogue FILE, --sidecar-config FILE, --client-shell PATH,\n"
-	"  --launchers FILE|DIR, --default-launcher NAME, --total-gpu-memory SIZE "
-	"[$TOTAL_GPU_MEMORY],\n"
-	"  --node-resource BOOL, --pool FILE|DIR, --policies FILE|DIR\n"
-	"  --registry HOST[,TOKENHOST...]\n"
-	"                         ask this registry what an image starts whose container has no\n"
-	"                         command, with the credentials of ~/.docker/config.json\n"
-	"or what a cluster has installed:\n"
-	"  --installed            the settings of the Deployment poolgate in " INSTALLED_NAMESPACE
-	"; as\n"
-	"                         `kubectl poolgate inject` without flags of the above this is "
-	"meant\n"
-	"  --kubeconfig FILE      the cluster [$KUBECONFIG, ~/.kube/config]\n"
-	"\n"
+	"What is injected, as for poolgate serve:\n" INJECT_PASSED_HELP "\n"
 	"Exit status: 0 done, 1 refused, 2 wrong usage, 3 something could not be read.\n"
 	"\n"
 	"Examples:\n"
 	"  poolgate inject --config poolgate.yaml deployment.yaml | kubectl apply -f -\n"
-	"  poolgate inject --installed --diff manifests/\n";
-
-/* The command line, taken apart. */
-struct command {
-	const char *verb;
-	enum inject_form form;
-	bool verbose;
-	bool in_place;
-	struct inject_source source;
-};
-
-static bool set_form(const char *word, enum inject_form *ret)
-{
-	static const struct {
-		const char *word;
-		enum inject_form form;
-	} forms[] = {{"yaml", INJECT_YAML}, {"json", INJECT_JSON}, {"patch", INJECT_PATCH},
-		{"diff", INJECT_DIFF}};
-
-	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-		if (strcmp(word, forms[i].word) == 0) {
-			*ret = forms[i].form;
-			return true;
-		}
-	}
-	return false;
-}
-
-enum { INSTALLED = INJECT_OWN, DIFF };
-
-static const struct option options[] = {{"output", required_argument, NULL, 'o'},
-	{"diff", no_argument, NULL, DIFF}, {"write", no_argument, NULL, 'w'},
-	{"verbose", no_argument, NULL, 'v'}, {"help", no_argument, NULL, 'h'},
-	{"installed", no_argument, NULL, INSTALLED}, INJECT_WORLD_OPTIONS, {NULL, 0, NULL, 0}};
-
-/* One option. -1: go on; else the exit code. */
-static int take_option(struct command *c, int found, int which, char **argv)
-{
-	const char *value = usage_value(argv);
-
-	switch (found) {
-	case 'o':
-		return set_form(value, &c->form)
-			       ? -1
-			       : usage_wrong(c->verb,
-					 "-o takes yaml, json, patch or diff, found \"%s\"", value);
-	case 'v':
-		c->verbose = true;
-		return -1;
-	case 'w':
-		c->in_place = true;
-		return -1;
-	case DIFF:
-		c->form = INJECT_DIFF;
-		return -1;
-	case 'h':
-		(void)fputs(help, stdout);
-		return INJECT_DONE;
-	case 'f':
-	case 'n':
-	case INJECT_PASS_ON:
-	case INJECT_KUBECONFIG:
-	case INJECT_REGISTRY:
-		return inject_source_take(c->verb, &c->source, found, &options[which], argv);
-	case INSTALLED:
-		c->source.installed = true;
-		return -1;
-	default:
-		return usage_option(c->verb, found, options, argv);
-	}
-}
+	"  poolgate inject --installed --diff manifests/\n",
+	USAGE_OPTIONS(options)};
 
 /* As the cluster has it, or as the flags say. -1: go on; else the exit code. */
 static int choose_settings(struct command *c)
@@ -143,13 +93,11 @@ static int choose_settings(struct command *c)
 
 static int take_command(struct command *c, int argc, char **argv)
 {
-	int found, which = 0, rc = -1;
+	struct subcommand own = shared;
+	int rc;
 
-	optind = 0; /* getopt starts anew */
-	opterr = 0;
-	while (rc < 0 && (found = getopt_long(argc, argv, ":f:o:n:vwh", options, &which)) != -1)
-		rc = take_option(c, found, which, argv);
-	if (rc >= 0)
+	own.command = c->verb;
+	if ((rc = usage_read(&own, c, argc, argv)) >= 0)
 		return rc;
 	rc = inject_source_rest(c->verb, &c->source, argc, argv);
 	if (rc >= 0)

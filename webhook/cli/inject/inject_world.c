@@ -12,22 +12,6 @@
 #include "webhook/edge/pool/gpu_servers.h"
 #include "webhook/edge/pool/ledger_memory.h"
 
-static const struct option options[] = {INJECT_WORLD_OPTIONS, {NULL, 0, NULL, 0}};
-
-/* The flag as settings_load() takes it, which does not change it. NULL: it is none of these. */
-static char *flag_of(const char *name)
-{
-	static char flags[sizeof(options) / sizeof(options[0])][32];
-
-	for (size_t i = 0; options[i].name; i++) {
-		if (options[i].val != INJECT_PASS_ON || strcmp(options[i].name, name) != 0)
-			continue;
-		(void)snprintf(flags[i], sizeof(flags[i]), "--%s", name);
-		return flags[i];
-	}
-	return NULL;
-}
-
 bool inject_source_init(const char *verb, struct inject_source *s, int argc)
 {
 	*s = (struct inject_source){.namespace = "default"};
@@ -42,37 +26,44 @@ void inject_source_release(struct inject_source *s)
 	free(s->files);
 }
 
-int inject_source_take(const char *verb, struct inject_source *s, int found,
-	const struct option *option, char **argv)
+int inject_take_file(const struct opt *row, const char *value, void *of, struct err *err)
 {
-	const char *value = usage_value(argv);
+	struct inject_source *s = of;
 
-	switch (found) {
-	case 'f':
-		s->files[s->n_files++] = value;
-		return -1;
-	case 'n':
-		s->namespace = value;
-		return text_dns_label(slice_of(value))
-			       ? -1
-			       : usage_wrong(verb,
-					 "--namespace takes a namespace's name, found \"%s\"",
-					 value);
-	case INJECT_KUBECONFIG:
-		s->kubeconfig = value;
-		return -1;
-	case INJECT_REGISTRY:
-		if (s->n_registries == INJECT_REGISTRIES_MAX)
-			return usage_wrong(verb, "too many registries");
-		s->registries[s->n_registries++] = value;
-		return -1;
-	default:
-		if (s->n_passed + 2 > INJECT_PASSED_MAX)
-			return usage_wrong(verb, "too many options");
-		s->passed[s->n_passed++] = flag_of(option->name);
-		s->passed[s->n_passed++] = optarg;
-		return -1;
-	}
+	(void)row;
+	(void)err;
+	s->files[s->n_files++] = value;
+	return 0;
+}
+
+int inject_take_namespace(const struct opt *row, const char *value, void *of, struct err *err)
+{
+	((struct inject_source *)of)->namespace = value;
+	return text_dns_label(slice_of(value)) ? 0
+					       : opts_wrong(row, "a namespace's name", value, err);
+}
+
+int inject_take_registry(const struct opt *row, const char *value, void *of, struct err *err)
+{
+	struct inject_source *s = of;
+
+	(void)row;
+	if (s->n_registries == INJECT_REGISTRIES_MAX)
+		return err_set(err, ERR_TOOBIG, "too many registries");
+	s->registries[s->n_registries++] = value;
+	return 0;
+}
+
+int inject_take_passed(const struct opt *row, const char *value, void *of, struct err *err)
+{
+	struct inject_source *s = of;
+
+	if (s->n_passed + 2 > INJECT_PASSED_MAX)
+		return err_set(err, ERR_TOOBIG, "too many options");
+	/* settings_load does not change them */
+	memcpy(&s->passed[s->n_passed++], &row->name, sizeof(row->name));
+	memcpy(&s->passed[s->n_passed++], &value, sizeof(value));
+	return 0;
 }
 
 int inject_source_rest(const char *verb, struct inject_source *s, int argc, char **argv)
@@ -114,7 +105,12 @@ static int load_pool(struct inject_world *w, struct err *err)
 /* What the cluster's Deployment does not need for injecting is left out. */
 static bool takes(const char *flag)
 {
-	return flag_of(flag) != NULL;
+	static const struct opt options[] = {INJECT_WORLD_OPTIONS};
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (options[i].own == inject_take_passed && strcmp(options[i].name + 2, flag) == 0)
+			return true;
+	return false;
 }
 
 static int load_settings(const struct inject_source *s, struct inject_world *w, struct err *err)

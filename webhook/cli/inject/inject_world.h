@@ -4,39 +4,15 @@
 #ifndef WEBHOOK_CLI_INJECT_INJECT_WORLD_H
 #define WEBHOOK_CLI_INJECT_INJECT_WORLD_H
 
-#include <getopt.h>
-
 #include "webhook/cli/inject/inject_registry.h"
 #include "webhook/cli/inject/installed.h"
+#include "webhook/cli/usage/usage.h"
 #include "webhook/core/inject/mutate.h"
 #include "webhook/edge/settings/config_store.h"
 #include "webhook/edge/settings/settings.h"
 
 /* Flags that go on to settings_load, each with its value. */
 #define INJECT_PASSED_MAX 128
-
-/* What getopt_long finds of these options, beside 'f' and 'n'; a subcommand's own are from
- * INJECT_OWN on. */
-enum { INJECT_PASS_ON = 256, INJECT_KUBECONFIG, INJECT_REGISTRY, INJECT_OWN };
-
-/* Rows of a subcommand's table of options. */
-#define INJECT_WORLD_OPTIONS                                                                       \
-	{"file", required_argument, NULL, 'f'}, {"filename", required_argument, NULL, 'f'},        \
-		{"namespace", required_argument, NULL, 'n'},                                       \
-		{"config", required_argument, NULL, INJECT_PASS_ON},                               \
-		{"client-catalogue", required_argument, NULL, INJECT_PASS_ON},                     \
-		{"sidecar-config", required_argument, NULL, INJECT_PASS_ON},                       \
-		{"client-shell", required_argument, NULL, INJECT_PASS_ON},                         \
-		{"launchers", required_argument, NULL, INJECT_PASS_ON},                            \
-		{"default-launcher", required_argument, NULL, INJECT_PASS_ON},                     \
-		{"total-gpu-memory", required_argument, NULL, INJECT_PASS_ON},                     \
-		{"node-resource", required_argument, NULL, INJECT_PASS_ON},                        \
-		{"pool", required_argument, NULL, INJECT_PASS_ON},                                 \
-		{"policies", required_argument, NULL, INJECT_PASS_ON},                             \
-		{"kubeconfig", required_argument, NULL, INJECT_KUBECONFIG},                        \
-	{                                                                                          \
-		"registry", required_argument, NULL, INJECT_REGISTRY                               \
-	}
 
 /* Which manifests, and where what decides about them is read from. */
 struct inject_source {
@@ -50,6 +26,39 @@ struct inject_source {
 	const char *registries[INJECT_REGISTRIES_MAX];
 	size_t n_registries;
 };
+
+/* Rows of a subcommand's table of options, whose struct begins with a struct inject_source. */
+int inject_take_file(const struct opt *row, const char *value, void *of, struct err *err);
+int inject_take_namespace(const struct opt *row, const char *value, void *of, struct err *err);
+int inject_take_registry(const struct opt *row, const char *value, void *of, struct err *err);
+int inject_take_passed(const struct opt *row, const char *value, void *of, struct err *err);
+#define INJECT_PASSED(name, arg) OPT_OWN(inject_take_passed, name, arg, NULL)
+#define INJECT_WORLD_OPTIONS                                                                       \
+	OPT_OWN(inject_take_file, "--file", "FILE|DIR",                                            \
+		"one more file (\"-\": standard input), or the *.yaml, *.yml and\n"                \
+		"*.json in a folder",                                                              \
+		.also = "-f"),                                                                     \
+		OPT_OWN(inject_take_file, "--filename", "FILE|DIR", NULL),                         \
+		OPT_OWN(inject_take_namespace, "--namespace", "NS",                                \
+			"of objects that name none [default]", .also = "-n"),                      \
+		OPT_TEXT(inject_source, kubeconfig, "--kubeconfig", "FILE",                        \
+			"the cluster [$KUBECONFIG, ~/.kube/config]"),                              \
+		OPT_OWN(inject_take_registry, "--registry", "HOST[,TOKENHOST...]",                 \
+			"ask this registry what an image starts whose container has no\n"          \
+			"command, with the credentials of ~/.docker/config.json"),                 \
+		INJECT_PASSED("--config", "FILE"), INJECT_PASSED("--client-catalogue", "FILE"),    \
+		INJECT_PASSED("--sidecar-config", "FILE"),                                         \
+		INJECT_PASSED("--client-shell", "PATH"), INJECT_PASSED("--launchers", "FILE|DIR"), \
+		INJECT_PASSED("--default-launcher", "NAME"),                                       \
+		INJECT_PASSED("--total-gpu-memory", "SIZE"),                                       \
+		INJECT_PASSED("--node-resource", "BOOL"), INJECT_PASSED("--pool", "FILE|DIR"),     \
+		INJECT_PASSED("--policies", "FILE|DIR")
+/* The latter in the help, said in one line. */
+#define INJECT_PASSED_HELP                                                                         \
+	"  --config FILE, --client-catalogue FILE, --sidecar-config FILE, --client-shell PATH,\n"  \
+	"  --launchers FILE|DIR, --default-launcher NAME, --total-gpu-memory SIZE "                \
+	"[$TOTAL_GPU_MEMORY],\n"                                                                   \
+	"  --node-resource BOOL, --pool FILE|DIR, --policies FILE|DIR\n"
 
 /* All that decisions need, with its memory. */
 struct inject_world {
@@ -65,9 +74,6 @@ struct inject_world {
 /* With room for argc files. False: out of memory, said. Release it in every case. */
 bool inject_source_init(const char *verb, struct inject_source *s, int argc);
 void inject_source_release(struct inject_source *s);
-/* Take one of the options above; words are borrowed. -1: go on; else the exit code, said. */
-int inject_source_take(const char *verb, struct inject_source *s, int found,
-	const struct option *option, char **argv);
 /* All options are taken: what is left names files; none: standard input. As inject_source_take. */
 int inject_source_rest(const char *verb, struct inject_source *s, int argc, char **argv);
 
