@@ -10,9 +10,6 @@
 #include "webhook/core/launcher/launcher_load.h"
 #include "webhook/edge/settings/settings_table.h"
 
-/* Rows of one map. */
-#define KEYS_MAX 32
-
 static int out_of_memory(struct err *err)
 {
 	return err_set(err, ERR_NOMEM, "out of memory for the settings");
@@ -263,11 +260,11 @@ static int read_value(struct settings_reader *r, const struct yaml_node *node,
 int settings_read_map(struct settings_reader *r, const struct yaml_node *map,
 	const struct setting *rows, size_t n, void *of)
 {
-	const char *keys[KEYS_MAX];
+	const char *keys[SETTINGS_ROWS_MAX];
 	size_t n_keys = 0;
 	int rc = yaml_as_map(map, r->err);
 
-	for (size_t i = 0; i < n && n_keys < KEYS_MAX; i++)
+	for (size_t i = 0; i < n && n_keys < SETTINGS_ROWS_MAX; i++)
 		if (rows[i].key)
 			keys[n_keys++] = rows[i].key;
 	if (rc == 0)

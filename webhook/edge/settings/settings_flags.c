@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "webhook/edge/settings/settings_file.h"
 
-#define NAMES_MAX 64
 #define NAME_SIZE 64
 
 /* The origin's manifests have it among the arguments. */
@@ -23,7 +22,7 @@ static size_t all_flags(
 	const struct setting *rows, size_t n, const struct setting **ret, size_t have)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (rows[i].flag && have < NAMES_MAX)
+		if (rows[i].flag && have < SETTINGS_ROWS_MAX)
 			ret[have++] = &rows[i];
 		have = all_flags(rows[i].in, rows[i].n_in, ret, have);
 	}
@@ -32,8 +31,8 @@ static size_t all_flags(
 
 static const struct setting *find(const char *word, struct slice name, struct err *err)
 {
-	const struct setting *all[NAMES_MAX];
-	const char *names[NAMES_MAX], *meant;
+	const struct setting *all[SETTINGS_ROWS_MAX];
+	const char *names[SETTINGS_ROWS_MAX], *meant;
 	size_t n = all_flags(settings_table, settings_table_n, all, 0);
 	int len = (int)((size_t)(name.at - word) + name.len);
 

@@ -81,10 +81,10 @@ static bool is_name_in_namespace(struct slice s)
 		.max = sizeof(((struct settings *)NULL)->member) / sizeof(const char *),           \
 		.key = __VA_ARGS__                                                                 \
 	}
+#define ROWS(rows) (sizeof(rows) / sizeof((rows)[0]))
 #define MAP(rows, ...)                                                                             \
 	{                                                                                          \
-		.kind = SETTING_MAP, .in = (rows), .n_in = sizeof(rows) / sizeof((rows)[0]),       \
-		.key = __VA_ARGS__                                                                 \
+		.kind = SETTING_MAP, .in = (rows), .n_in = ROWS(rows), .key = __VA_ARGS__          \
 	}
 #define NAME(member, key_, ...)                                                                    \
 	TEXT(member, key_, __VA_ARGS__, .good = is_name,                                           \
@@ -257,4 +257,7 @@ const struct setting settings_table[] = {
 	IGNORED("log_dir"),
 	IGNORED("log_backtrace_at"),
 };
-const size_t settings_table_n = sizeof(settings_table) / sizeof(settings_table[0]);
+const size_t settings_table_n = ROWS(settings_table);
+_Static_assert(
+	ROWS(settings_table) + ROWS(tls) + ROWS(logging) + ROWS(cluster) <= SETTINGS_ROWS_MAX,
+	"room for all flags");

@@ -62,6 +62,9 @@ struct setting {
 	size_t n_in;
 };
 
+/* Rows of all tables that have flags. */
+#define SETTINGS_ROWS_MAX 80
+
 /* The settings of struct settings, in the order of the help. */
 extern const struct setting settings_table[];
 extern const size_t settings_table_n;
