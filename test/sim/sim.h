@@ -104,6 +104,11 @@ struct sim_cut {
 extern struct sim_cut sim_cut;
 void sim_salt(uint64_t salt);
 
+/* ---- sim_wrap.c ---- */
+
+/* Whoever naps is kept from going on. */
+extern bool sim_naps;
+
 /* ---- sim.c ---- */
 
 /* One seed in a process of its own. */

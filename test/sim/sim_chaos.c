@@ -9,6 +9,8 @@
 #include "test/sim/sim_view.h"
 
 #define SERVERS_MAX 4
+/* A name that is to be given again is waited for no longer. */
+#define AGAIN_US (10 * SECOND)
 /* The Secret with what gates are shown. */
 #define GATE_TOKEN "sim-gate"
 
@@ -19,6 +21,7 @@ static struct {
 } odds;
 static int servers;
 static bool gated; /* servers have gates, which tell what is used */
+static bool back;  /* a machine that gets a second name gets its first again, beside it */
 static int64_t calm;
 
 int64_t chaos_calm(void)
@@ -104,12 +107,29 @@ static void reshape(struct object *o)
 	spec_changed(o);
 }
 
+/* Its first name is given again as soon as that is free, beside the second. */
+static void name_again(void *arg)
+{
+	int machine = (int)(intptr_t)arg;
+	int64_t end = sim_now() + AGAIN_US;
+
+	while (store_find(SERVERS, "", name_of(machine, false)) && sim_now() < end)
+		sim_sleep(SECOND / 10);
+	make_server(machine, false);
+}
+
 /* The machine gets a second name before the first is gone (R15). */
 static void rename_server(struct object *o)
 {
-	make_server(o->name[5] - '0', o->name[4] == '0');
-	if (sim_chance(700000))
-		store_delete(o, "admin");
+	int machine = o->name[5] - '0';
+	bool first = o->name[4] == '0';
+
+	make_server(machine, first);
+	if (!sim_chance(700000))
+		return;
+	store_delete(o, "admin");
+	if (back && first)
+		sim_spawn(WORLD, "name again", name_again, (void *)(intptr_t)machine);
 }
 
 /* ---- replicas ---- */
@@ -446,6 +466,21 @@ static void draw_waiting(void)
 		odds.drain = odds.shrink = odds.remove = odds.rename = odds.probe = 0;
 }
 
+/* In half of the runs in which names change hands replicas hear so late of it, and of nothing else,
+ * that one list shows them two new names of a machine; and whoever lets the lock go between the two
+ * is kept from going on. */
+static void draw_names(void)
+{
+	back = sim_naps = true;
+	replicas = 3;
+	servers = SERVERS_MAX;
+	odds.kill = odds.trap = odds.stop = odds.freeze = odds.partition = 0;
+	odds.compact = odds.restore = 0;
+	weather.cut_watch = 0;
+	weather.lag_us = 60 * SECOND;
+	habits.every_us = 8 * SECOND;
+}
+
 void chaos_draw(void)
 {
 	bool near;
@@ -520,11 +555,13 @@ void chaos_draw(void)
 		habits.life_us = 3 * SECOND;
 		habits.quota = habits.lost_create = habits.second_hook = 0;
 		weather.lag_us = 20 * SECOND;
+		if (sim_result->seed % 16 == 12)
+			draw_names();
 	}
 	/* All pods have one namespace: where it is bounded they meet less often. */
 	pending_share =
 		sim_result->seed % (sky == FAIR ? 2 : 4) == 1 && sky != BAD_LISTS ? 25 : 100;
-	at_once = sim_result->seed % 2 ? 0 : 1 + sim_result->seed / 2 % 3;
+	at_once = sim_result->seed % 2 ? 0 : back ? SERVERS_MAX : 1 + sim_result->seed / 2 % 3;
 	/* In some, what is used is counted, and midnight (UTC) comes while the replicas run. */
 	usage_on = sim_result->seed % 7 < 3 && !habits.waits;
 	gated = usage_on && sim_result->seed % 8 == 1;

@@ -20,6 +20,10 @@ struct lock {
 
 /* One spurious wake-up in so many million waits. */
 #define SPURIOUS 5000
+/* Who naps gets no processor for up to so long. */
+#define NAP_US (SECOND / 5)
+
+bool sim_naps;
 
 int __wrap_pthread_create(
 	pthread_t *ret, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
@@ -260,11 +264,17 @@ ssize_t __wrap_getrandom(void *to, size_t len, unsigned flags)
 	return (ssize_t)len;
 }
 
-/* What naps for a moment has let its lock go before, and takes it again behind: there others go on.
- */
+/* What naps for a moment has let its lock go before, and takes it again behind: there others may go
+ * on, in some runs for long. */
 int __wrap_nanosleep(const struct timespec *nap, struct timespec *left)
 {
+	int64_t since = sim_now();
+
 	(void)nap;
 	(void)left;
+	if (sim_naps) {
+		sim_sleep((int64_t)sim_below(NAP_US));
+		sim_kept(since);
+	}
 	return 0;
 }
