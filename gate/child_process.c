@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gate: the process of one claim's server: started, found again, ended. */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <grp.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -26,8 +23,6 @@
 
 #define FOLDER_MAX 4096
 #define ARENA_MAX (4u << 20)
-/* A server that listens has answered on loopback before the call returns. */
-#define ANSWER_MS 10
 
 /* ---- what is left for another gate ---- */
 
@@ -225,25 +220,6 @@ static int make_room(struct child *s, char ret[static FOLDER_MAX], struct err *e
 }
 
 /* ---- the process ---- */
-
-bool child_listens(const char *address, uint16_t port)
-{
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), why = 0;
-	struct pollfd p = {.fd = fd, .events = POLLOUT};
-	socklen_t len = sizeof(why);
-	bool yes = false;
-
-	if (fd < 0)
-		return false;
-	(void)inet_pton(AF_INET, address, &to.sin_addr);
-	if (connect(fd, (const struct sockaddr *)&to, sizeof(to)) == 0)
-		yes = true;
-	else if (errno == EINPROGRESS && poll(&p, 1, ANSWER_MS) == 1)
-		yes = getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &len) == 0 && why == 0;
-	(void)close(fd);
-	return yes;
-}
 
 /* In the child. It reads a word from us before it starts anything. */
 static void become_keep(int word, char *const *argv, char *const *env)

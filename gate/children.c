@@ -25,8 +25,6 @@
 /* What has run for so long did not fail at its start. */
 #define GOOD_MS 60000
 #define NOT_STARTED 127
-/* Of a family that is looked through. */
-#define GENERATIONS_MAX 64
 
 /* ---- one server ---- */
 
@@ -285,25 +283,6 @@ void children_claims(struct children *all, const struct picture *p)
 	}
 }
 
-/* By its parents, else by its cgroup, in which it stays when the parent of all is killed. */
-const char *children_of(const struct children *all, pid_t pid)
-{
-	char cgroup[CGROUP_PATH_MAX];
-	pid_t at = pid;
-
-	for (int i = 0; at > 1 && i < GENERATIONS_MAX; i++, at = family_parent(at))
-		for (size_t k = 0; k < all->top; k++)
-			if (all->server[k] && all->server[k]->pid == at)
-				return all->server[k]->uid;
-	if (!cgroup_of(&all->cgroups, pid, cgroup))
-		return NULL;
-	for (size_t k = 0; k < all->top; k++)
-		if (all->server[k] && all->server[k]->cgroup &&
-			strcmp(all->server[k]->cgroup, cgroup) == 0)
-			return all->server[k]->uid;
-	return NULL;
-}
-
 bool children_runs(const struct children *all, const char *uid)
 {
 	const struct child *s = find(all, uid);
@@ -428,18 +407,4 @@ int64_t children_turn(struct children *all)
 			least = ms;
 	}
 	return least;
-}
-
-struct children_facts children_facts(const struct children *all)
-{
-	struct children_facts f = all->facts;
-
-	f.apart = all->accounts > 0;
-	for (size_t i = 0; i < all->top; i++) {
-		const struct child *s = all->server[i];
-
-		f.running += s && (s->state == CHILD_STARTING || s->state == CHILD_UP);
-		f.ending += s && s->state == CHILD_ENDING;
-	}
-	return f;
 }

@@ -73,6 +73,11 @@ void child_put(struct children *all, struct child *s);
 void child_end(struct child *s);
 void child_say(const struct child *s, enum log_level level, const char *what);
 
+/* ---- child_listen.c ---- */
+
+/* Does somebody listen there? */
+bool child_listens(const char *address, uint16_t port);
+
 /* ---- child_process.c ---- */
 
 /* Its folder, its process, and the file by which another gate finds it. ERR_IO, ERR_INVALID,
@@ -85,8 +90,6 @@ int child_try(struct child *s, const struct picture_claim *claim, const char *sh
 /* Take up what the file tells: false when there is no such process any more, though some of what it
  * started may be left. */
 bool child_find(struct child *s, const char *uid);
-/* Does somebody listen there? */
-bool child_listens(const char *address, uint16_t port);
 /* Ask its parent to end it; by force: end them all now. */
 void child_stop(struct child *s, bool by_force);
 /* The parent has ended: its status. */
