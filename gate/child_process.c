@@ -33,6 +33,7 @@ struct left {
 	uint64_t profile;
 	const char *share;
 	const char *cgroup; /* NULL: it has none */
+	bool mps;
 };
 
 static const struct json_field left_fields[] = {
@@ -42,6 +43,7 @@ static const struct json_field left_fields[] = {
 	REC_HEX(left, profile, "profile", REC_NEEDED),
 	REC_STR(left, share, "share", REC_NEEDED),
 	REC_STR(left, cgroup, "cgroup", REC_OMIT | REC_OR_NULL),
+	REC_BOOL(left, mps, "mps", REC_OMIT),
 };
 JSON_RECORD(left_record, left, left_fields, 0);
 
@@ -54,7 +56,7 @@ static void path_of(const struct child *s, const char *end, char ret[static FOLD
 static int leave(const struct child *s, struct err *err)
 {
 	const struct left left = {s->pid, family_began(s->pid), s->slot, s->all->cfg.profile->hash,
-		s->share, s->cgroup};
+		s->share, s->cgroup, s->mps};
 	char path[FOLDER_MAX], made[FOLDER_MAX];
 	struct buf text;
 	int fd, rc = 0;
@@ -123,6 +125,7 @@ bool child_find(struct child *s, const char *uid)
 	found = read_left(s, &a, &left, NULL) == 0;
 	if (found) {
 		s->slot = left.slot;
+		s->mps = left.mps;
 		s->share = strdup(left.share);
 		s->cgroup =
 			left.cgroup && is_of_claim(left.cgroup, uid) ? strdup(left.cgroup) : NULL;
@@ -236,21 +239,24 @@ static int spawn(
 	struct child *s, int word, char **words, char **env, struct arena *a, struct err *err)
 {
 	const struct children *all = s->all;
+	const struct server_profile *p = all->cfg.profile;
 	size_t n = 0;
 	char **argv;
 
 	while (words[n])
 		n++;
-	argv = arena_array(a, n + 7, sizeof(*argv));
+	argv = arena_array(a, n + 9, sizeof(*argv));
 	if (!argv)
 		return err_set(err, ERR_NOMEM, "out of memory for a server");
 	argv[0] = arena_strdup(a, SLICE("gpugate"));
 	argv[1] = arena_strdup(a, SLICE("keep"));
 	argv[2] = arena_fmt(a, all->switches ? "%u" : "-", (unsigned)child_uid(s));
 	argv[3] = arena_fmt(a, "%u", (unsigned)child_gid(s));
-	argv[4] = arena_fmt(a, "%lld", (long long)all->cfg.profile->grace_ms);
+	argv[4] = arena_fmt(a, "%lld", (long long)p->grace_ms);
 	argv[5] = arena_strdup(a, slice_of(s->cgroup ? s->cgroup : "-"));
-	memcpy(argv + 6, words, n * sizeof(*argv));
+	argv[6] = arena_strdup(a, slice_of(p->mps_control ? p->mps_control : "-"));
+	argv[7] = arena_strdup(a, slice_of(p->mps_pipe ? p->mps_pipe : "-"));
+	memcpy(argv + 8, words, n * sizeof(*argv));
 	if (a->failed)
 		return err_set(err, ERR_NOMEM, "out of memory for a server");
 	s->pid = fork();
@@ -295,6 +301,7 @@ int child_start(struct child *s, const struct picture_claim *claim, struct err *
 			"somebody else listens at %s port %u, perhaps on all addresses", s->address,
 			(unsigned)profile->port);
 	s->pid = 0;
+	s->mps = profile->mps_control != NULL;
 	arena_init_small(&a, ARENA_MAX, 4096);
 	rc = make_room(s, folder, err);
 	if (rc == 0)
@@ -403,7 +410,7 @@ void child_stop(struct child *s, bool by_force)
 		(void)kill(s->pid, SIGTERM);
 		return;
 	}
-	(void)family_signal(s->pid, SIGKILL);
+	(void)family_signal(s->pid, SIGKILL, false);
 	(void)kill(s->pid, SIGKILL);
 }
 

@@ -19,6 +19,8 @@
 #define LOOK_MS 20
 /* Its parent has so much more than the grace for ending its family. */
 #define FORCE_MS 300
+/* MPS, which it asks first, has so much more. */
+#define MPS_MS 2000
 /* After the first failure it waits so long, after each further one twice that. */
 #define AGAIN_FIRST_MS 250
 #define AGAIN_LAST_MS 30000
@@ -52,7 +54,7 @@ void child_end(struct child *s)
 	if (s->state == CHILD_ENDING || s->state == CHILD_DOWN || s->state == CHILD_TRYING)
 		return;
 	s->state = CHILD_ENDING;
-	s->until_ms = clock_ms() + s->all->cfg.profile->grace_ms + FORCE_MS;
+	s->until_ms = clock_ms() + s->all->cfg.profile->grace_ms + FORCE_MS + (s->mps ? MPS_MS : 0);
 	child_stop(s, false);
 	child_say(s, LOG_LEVEL_INFO, "a server is ended");
 }
@@ -61,6 +63,7 @@ void child_end(struct child *s)
 static void gone(struct child *s)
 {
 	s->state = CHILD_DOWN;
+	s->stuck = false;
 	if (s->over && strcmp(s->uid, CHILDREN_TRY) == 0)
 		return;
 	if (s->was == CHILD_ENDING) {
@@ -117,9 +120,21 @@ static void look(struct child *s)
 		return;
 	}
 	fail(s);
-	s->state = CHILD_ENDING;
-	s->until_ms = clock_ms() + FORCE_MS;
-	child_stop(s, true);
+	child_end(s);
+	if (!s->mps)
+		child_stop(s, true);
+}
+
+/* Its parent takes too long. Under MPS nobody is ended by force: that could take others along. */
+static void insist(struct child *s)
+{
+	if (!s->mps) {
+		child_stop(s, true);
+		return;
+	}
+	s->stuck = true;
+	(void)snprintf(s->why, sizeof(s->why), "MPS does not answer: it is not ended");
+	child_say(s, LOG_LEVEL_ERROR, "a server has its GPUs still");
 }
 
 /* ---- all of them ---- */
@@ -245,7 +260,7 @@ enum children_answer children_want(struct children *all, const struct picture_cl
 		return CHILDREN_WAIT;
 	if (s->state == CHILD_DOWN)
 		return start(s, claim, err);
-	if (s->state == CHILD_ENDING && clock_ms() < s->again_ms) {
+	if (s->state == CHILD_ENDING && (s->stuck || clock_ms() < s->again_ms)) {
 		(void)err_set(err, ERR_REFUSED, "%s", s->why);
 		return CHILDREN_FAILED;
 	}
@@ -281,13 +296,6 @@ void children_claims(struct children *all, const struct picture *p)
 		}
 		free(share);
 	}
-}
-
-bool children_runs(const struct children *all, const char *uid)
-{
-	const struct child *s = find(all, uid);
-
-	return s && (s->state == CHILD_UP || s->state == CHILD_STARTING);
 }
 
 void children_overdone(struct children *all, const char *uid)
@@ -372,9 +380,9 @@ static int64_t turn(struct child *s)
 			gone(s);
 		return LOOK_MS;
 	}
-	if (s->state == CHILD_ENDING) {
+	if (s->state == CHILD_ENDING && !s->stuck) {
 		if (now >= s->until_ms)
-			child_stop(s, true);
+			insist(s);
 		return now >= s->until_ms ? LOOK_MS : s->until_ms - now;
 	}
 	if (s->state != CHILD_UP || p->linger_ms < 0 || s->connections > 0)

@@ -52,8 +52,6 @@ void children_end(struct children *all);
 
 /* The uid of the claim whose server this process came of; NULL: of none. */
 const char *children_of(const struct children *all, pid_t pid);
-/* Is there a server of this claim, which is not being ended? */
-bool children_runs(const struct children *all, const char *uid);
 /* The claim's server takes more than its share: it is ended, and may start again after a while. */
 void children_overdone(struct children *all, const char *uid);
 
@@ -80,10 +78,18 @@ void children_tried(struct children *all, struct children_tried *t);
 int64_t children_turn(struct children *all);
 
 struct children_facts {
-	size_t running, ending;
-	bool apart;                /* each has an account of its own */
-	uint64_t starts, failures; /* that did not start, or ended by themselves */
+	size_t running, ending, stuck; /* stuck: of ending, as MPS does not answer */
+	bool apart;                    /* each has an account of its own */
+	uint64_t starts, failures;     /* that did not start, or ended by themselves */
 };
 struct children_facts children_facts(const struct children *all);
+
+/* A GPU that a server which is stuck has: ID of the GPU, and uid of its claim. */
+struct children_stuck {
+	struct slice gpu;
+	const char *uid;
+};
+/* So many at most, until children_turn(); how many these are. */
+size_t children_stuck(const struct children *all, struct children_stuck *ret, size_t max);
 
 #endif

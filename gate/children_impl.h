@@ -26,6 +26,8 @@ struct child {
 	pid_t pid; /* of its parent, gpugate keep; 0 while ENDING: that one has ended */
 	int pidfd;
 	char *cgroup; /* its folder; owned; NULL: there is none */
+	bool mps;     /* its parent has MPS end its clients before it kills anybody */
+	bool stuck;   /* that has not answered in time */
 	/* Somebody is left in that: what it was, and how its parent ended. */
 	enum child_state was;
 	int status;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: what is asked about servers: whose a process is, how many there are. */
+/* gate: what is asked about servers: whose a process is, how many there are, which GPUs they keep.
+ */
 #include <string.h>
 
 #include "gate/children_impl.h"
@@ -37,6 +38,23 @@ struct children_facts children_facts(const struct children *all)
 
 		f.running += s && (s->state == CHILD_STARTING || s->state == CHILD_UP);
 		f.ending += s && s->state == CHILD_ENDING;
+		f.stuck += s && s->stuck;
 	}
 	return f;
+}
+
+size_t children_stuck(const struct children *all, struct children_stuck *ret, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < all->top; i++) {
+		const struct child *s = all->server[i];
+
+		for (const char *at = s && s->stuck ? s->share : NULL; at && n < max; n++) {
+			ret[n] = (struct children_stuck){{at, strcspn(at, "=")}, s->uid};
+			at = strchr(at, ',');
+			at = at ? at + 1 : NULL;
+		}
+	}
+	return n;
 }

@@ -11,7 +11,6 @@
 #include "gate/gate_options.h"
 #include "gate/gpus.h"
 #include "gate/loop.h"
-#include "gate/mps.h"
 #include "gate/readmit.h"
 #include "gate/reviews.h"
 #include "gate/selftest.h"
@@ -139,7 +138,6 @@ struct gate {
 	/* What is used of the GPUs. */
 	struct gpus *gpus; /* NULL: nobody looks */
 	struct gate_usage usage;
-	struct mps mps;
 	struct selftest selftest;
 	int64_t looked_at_ms; /* the same moment as usage.looked_ms, since 1970 */
 	uid_t account[SERVER_PROFILE_ACCOUNTS_MAX];

@@ -8,7 +8,6 @@
 #include "gate/gate_options.h"
 #include "gate/gpus.h"
 #include "gate/process/keep.h"
-#include "gate/process/mps_ask.h"
 #include "gate/process/try.h"
 #include "gate/serve.h"
 
@@ -16,8 +15,7 @@ static const struct {
 	const char *name;
 	int (*main)(int argc, char **argv);
 } commands[] = {{"serve", gate_serve_main}, {"connect", connect_main}, {"check", check_main},
-	{"keep", keep_main}, {"gpus", gpus_main}, {"try", try_main}, {"take", take_main},
-	{"mps", mps_main}};
+	{"keep", keep_main}, {"gpus", gpus_main}, {"try", try_main}, {"take", take_main}};
 
 int main(int argc, char **argv)
 {

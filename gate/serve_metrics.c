@@ -70,7 +70,7 @@ static const struct metric_desc descs[] = {
 		.type = METRIC_GAUGE},
 	[METRIC_USAGE_KNOWN] = {.name = "gpugate_usage_known",
 		.help = "1 while NVML tells what is used of the GPUs; else the next five say "
-			"nothing.",
+			"nothing, but for claims that are stuck.",
 		.type = METRIC_GAUGE},
 	[METRIC_USED] = {.name = "gpugate_used_bytes",
 		.help = "Memory of the GPUs that processes of claims have, as far as NVML tells.",
@@ -83,7 +83,7 @@ static const struct metric_desc descs[] = {
 		.help = "Times that a claim came to have more than its share for ten seconds.",
 		.type = METRIC_COUNTER},
 	[METRIC_STUCK] = {.name = "gpugate_claims_stuck",
-		.help = "Claims that were to be ended for that, and of which MPS does not answer.",
+		.help = "Claims whose server is to be ended, and of which MPS does not answer.",
 		.type = METRIC_GAUGE},
 	[METRIC_STRANGERS] = {.name = "gpugate_strangers",
 		.help = "Processes that compute on the GPUs and belong to no claim.",
@@ -112,10 +112,6 @@ void gate_metrics(void *ctx, struct buf *out)
 	const struct gate *g = ctx;
 	struct children_facts f = children_facts(g->children);
 	struct tls_info tls;
-	int64_t stuck = 0;
-
-	for (size_t i = 0; i < g->usage.n_claims; i++)
-		stuck += g->usage.claims[i].stuck;
 
 	metric_set(g->metrics, METRIC_CONNECTIONS, 0, 0, (int64_t)g->n_waiting);
 	metric_set(g->metrics, METRIC_CONNECTIONS, 1, 0, (int64_t)g->n_carrying);
@@ -131,7 +127,7 @@ void gate_metrics(void *ctx, struct buf *out)
 		g->usage.used > INT64_MAX ? INT64_MAX : (int64_t)g->usage.used);
 	metric_set(g->metrics, METRIC_STRANGERS, 0, 0, (int64_t)g->usage.n_strangers);
 	metric_set(g->metrics, METRIC_OVER, 0, 0, (int64_t)g->usage.n_over);
-	metric_set(g->metrics, METRIC_STUCK, 0, 0, stuck);
+	metric_set(g->metrics, METRIC_STUCK, 0, 0, (int64_t)f.stuck);
 	for (unsigned i = 0; i <= GATE_SHARES_EXCEEDED; i++)
 		metric_set(g->metrics, METRIC_SHARES, i, 0, g->selftest.shares == i);
 	metric_set(g->metrics, METRIC_CONTEXT, 0, 0, (int64_t)g->selftest.context);

@@ -10,9 +10,10 @@
 #include "base/text.h"
 #include "gate/gate_impl.h"
 #include "gate/process/account.h"
-#include "gate/process/mps_ask.h"
 
 #define PAGE_ARENA_MAX (1u << 20)
+/* GPUs of servers that MPS keeps: of so many it is told. */
+#define STUCK_MAX 256
 /* Of the token that the leader shows. */
 #define TOKEN_MIN 8
 #define TOKEN_MAX 65536
@@ -53,64 +54,6 @@ static void tell_over(struct gate *g, const struct usage_claim *c)
 		log_int("processes", c->processes), log_bool("ends", g->profile.ends_over));
 }
 
-/* ---- who is ended ---- */
-
-static void on_mps(void *ctx, const char *uid, bool answered)
-{
-	struct gate *g = ctx;
-
-	if (usage_stuck(&g->usage, uid, !answered) && !answered)
-		log_line(&g->log, LOG_LEVEL_ERROR,
-			"MPS does not answer: a claim that has more than its share is not ended",
-			log_str("uid", uid));
-	if (!answered)
-		return;
-	log_line(&g->log, LOG_LEVEL_INFO, "MPS has ended a claim's clients", log_str("uid", uid));
-	children_overdone(g->children, uid);
-}
-
-/* With MPS its clients first: one that is killed without its word can take others along. */
-static void end_claim(struct gate *g, const char *uid, const struct usage_look *look)
-{
-	pid_t pids[MPS_CLIENTS_MAX];
-	size_t n = 0;
-
-	if (!g->mps.control) {
-		children_overdone(g->children, uid);
-		return;
-	}
-	/* one at a time */
-	if (g->mps.pid || !children_runs(g->children, uid))
-		return;
-	for (size_t i = 0; i < look->n_gpus; i++)
-		for (size_t k = 0; k < look->gpus[i].n_processes && n < MPS_CLIENTS_MAX; k++) {
-			pid_t pid = look->gpus[i].processes[k].pid;
-			const char *of = claim_of(g, pid);
-
-			/* one of several GPUs is there several times */
-			if (of && strcmp(of, uid) == 0 && !mps_is_among(pid, pids, n))
-				pids[n++] = pid;
-		}
-	mps_end(&g->mps, uid, pids, n);
-}
-
-/* MPS is asked about one at a time. Whoever was asked about last is the last now: one whom MPS does
- * not end keeps no other. */
-static void end_those_over(struct gate *g, const struct usage_look *look)
-{
-	size_t n = g->usage.n_claims, first = 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(g->usage.claims[i].uid, g->mps.uid) == 0)
-			first = i + 1;
-	for (size_t i = 0; i < n; i++) {
-		const struct usage_claim *c = &g->usage.claims[(first + i) % n];
-
-		if (c->over)
-			end_claim(g, c->uid, look);
-	}
-}
-
 static void on_looked(void *ctx, const struct usage_look *look)
 {
 	struct gate *g = ctx;
@@ -142,21 +85,18 @@ static void on_looked(void *ctx, const struct usage_look *look)
 
 		if (c->over && !c->told)
 			tell_over(g, c);
+		if (c->over && g->profile.ends_over)
+			children_overdone(g->children, c->uid);
 	}
-	if (g->profile.ends_over)
-		end_those_over(g, look);
 }
 
 int64_t gate_usage_turn(struct gate *g)
 {
-	int64_t look = gpus_turn(g->gpus), mps = mps_turn(&g->mps);
-
-	return mps >= 0 && mps < look ? mps : look;
+	return gpus_turn(g->gpus);
 }
 
 void gate_usage_close(struct gate *g)
 {
-	mps_close(&g->mps);
 	gpus_free(g->gpus);
 	usage_release(&g->usage);
 }
@@ -167,6 +107,25 @@ bool gate_usage_known(const struct gate *g)
 
 	return g->usage.looked_ms &&
 	       clock_ms() - g->usage.looked_ms < (most < GPUS_SILENT_MS ? GPUS_SILENT_MS : most);
+}
+
+/* Behind all others, of which the first of a uid counts. False: no memory. */
+static bool add_stuck(const struct gate *g, struct arena *a, struct gate_page *page)
+{
+	struct children_stuck gpu[STUCK_MAX];
+	size_t n = children_stuck(g->children, gpu, STUCK_MAX), had = page->n_claims;
+	struct gate_claim *claims = arena_array(a, had + n, sizeof(*claims));
+
+	if (!claims)
+		return false;
+	if (had)
+		memcpy(claims, page->claims, had * sizeof(*claims));
+	for (size_t i = 0; i < n; i++)
+		claims[had + i] = (struct gate_claim){
+			.uid = gpu[i].uid, .gpu = arena_strdup(a, gpu[i].gpu), .stuck = true};
+	page->claims = claims;
+	page->n_claims = had + n;
+	return !a->failed;
 }
 
 void gate_usage_page(void *ctx, struct buf *out)
@@ -181,7 +140,7 @@ void gate_usage_page(void *ctx, struct buf *out)
 	struct arena a;
 
 	arena_init_small(&a, PAGE_ARENA_MAX, 16384);
-	if (usage_page(&g->usage, clock_ms(), &a, &page))
+	if (usage_page(&g->usage, clock_ms(), &a, &page) && add_stuck(g, &a, &page))
 		gate_page_write(&page, out);
 	else
 		out->failed = true;
@@ -224,11 +183,6 @@ int gate_usage_open(struct gate *g, struct err *err)
 	gid_t group;
 	int rc = 0;
 
-	g->mps = (struct mps){.control = g->profile.mps_control,
-		.pipe = g->profile.mps_pipe,
-		.loop = g->loop,
-		.ctx = g,
-		.over = on_mps};
 	for (size_t i = 0; rc == 0 && i < g->profile.n_accounts; i++)
 		rc = account_find(
 			g->profile.accounts[i], &g->account[g->n_accounts++], &group, err);

@@ -182,7 +182,6 @@ static void carry_over(struct judge *j, struct usage_claim *c)
 		c->since_ms = old->since_ms;
 	c->over = c->since_ms && j->now_ms - c->since_ms >= USAGE_OVER_MS;
 	c->told = old && old->over;
-	c->stuck = c->over && old && old->stuck;
 	c->used_ms = c->processes || !old || j->gap ? j->now_ms : old->used_ms;
 	j->now.n_over += c->over;
 	j->now.used = sum(j->now.used, c->used);
@@ -220,16 +219,6 @@ int usage_judge(struct gate_usage *u, const struct usage_look *look, const struc
 	usage_release(u);
 	*u = j.now;
 	return 0;
-}
-
-bool usage_stuck(struct gate_usage *u, const char *uid, bool stuck)
-{
-	struct usage_claim *c = find(u, uid);
-	bool new = c && c->stuck != stuck;
-
-	if (c)
-		c->stuck = stuck;
-	return new;
 }
 
 void usage_release(struct gate_usage *u)
@@ -270,7 +259,6 @@ bool usage_page(const struct gate_usage *u, int64_t now_ms, struct arena *a, str
 			.gpu = c->gpu,
 			.has = c->has,
 			.share = c->share,
-			.stuck = c->stuck,
 			.unused_s = c->processes ? 0 : (now_ms - c->used_ms) / 1000};
 	}
 	/* Each closes its GPU: none is left out because of many on another. */

@@ -57,12 +57,11 @@ struct usage_claim {
 	uint64_t used; /* of all GPUs, contexts included */
 	bool known;    /* of each process */
 	uint32_t processes;
-	int64_t since_ms; /* on some GPU it has more than its share since then; 0: on none */
-	bool over;        /* for USAGE_OVER_MS */
-	bool told;        /* it was over at the look before */
-	bool stuck;      /* it was to be ended, and MPS did not answer; for as long as it is over */
-	int64_t used_ms; /* when it last had a process on a GPU, or was first seen */
-	const char *gpu; /* the first on which it has */
+	int64_t since_ms;    /* on some GPU it has more than its share since then; 0: on none */
+	bool over;           /* for USAGE_OVER_MS */
+	bool told;           /* it was over at the look before */
+	int64_t used_ms;     /* when it last had a process on a GPU, or was first seen */
+	const char *gpu;     /* the first on which it has */
 	uint64_t has, share; /* there */
 };
 
@@ -100,8 +99,6 @@ struct usage_who {
 int usage_judge(struct gate_usage *u, const struct usage_look *look, const struct picture *p,
 	const struct usage_rules *rules, const struct usage_who *who, int64_t now_ms,
 	struct err *err);
-/* MPS has not answered, or has by now. True: that is new. */
-bool usage_stuck(struct gate_usage *u, const char *uid, bool stuck);
 /* Nothing is known any more. */
 void usage_release(struct gate_usage *u);
 

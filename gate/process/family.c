@@ -20,14 +20,13 @@ struct kin {
 	bool over;
 };
 
-/* The fields of /proc/PID/stat behind the command, which may hold anything; state is the first. */
-static bool read_stat(pid_t pid, char *to, size_t max, const char **ret_fields)
+static bool read_proc(pid_t pid, const char *name, char *to, size_t max)
 {
 	char path[32];
 	ssize_t n;
 	int fd;
 
-	(void)snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	(void)snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
@@ -36,6 +35,14 @@ static bool read_stat(pid_t pid, char *to, size_t max, const char **ret_fields)
 	if (n <= 0)
 		return false;
 	to[n] = '\0';
+	return true;
+}
+
+/* The fields of /proc/PID/stat behind the command, which may hold anything; state is the first. */
+static bool read_stat(pid_t pid, char *to, size_t max, const char **ret_fields)
+{
+	if (!read_proc(pid, "stat", to, max))
+		return false;
 	*ret_fields = strrchr(to, ')');
 	if (!*ret_fields || (*ret_fields)[1] != ' ')
 		return false;
@@ -131,21 +138,52 @@ static size_t gather(struct kin *all, size_t n, pid_t root)
 	}
 }
 
-int family_signal(pid_t root, int signal)
+/* Those of the family that have not ended; free() it. */
+static struct kin *read_family(pid_t root, size_t *ret_n)
+{
+	size_t n, alive = 0;
+	struct kin *all = read_all(&n);
+
+	n = all ? gather(all, n, root) : 0;
+	for (size_t i = 0; i < n; i++)
+		if (!all[i].over)
+			all[alive++] = all[i];
+	*ret_n = alive;
+	return all;
+}
+
+/* Else it would end by it, or pass it over. */
+static bool catches(pid_t pid, int signal)
+{
+	char text[4096];
+	const char *at =
+		read_proc(pid, "status", text, sizeof(text)) ? strstr(text, "\nSigCgt:") : NULL;
+
+	return at && (strtoull(at + strlen("\nSigCgt:"), NULL, 16) >> (signal - 1) & 1);
+}
+
+int family_signal(pid_t root, int signal, bool caught)
 {
 	size_t n;
-	struct kin *all = read_all(&n);
-	int alive = 0;
+	struct kin *all = read_family(root, &n);
 
 	if (!all)
 		return -1;
-	n = gather(all, n, root);
-	for (size_t i = 0; i < n; i++) {
-		if (all[i].over)
-			continue;
-		alive++;
-		(void)kill(all[i].pid, signal);
-	}
+	for (size_t i = 0; i < n; i++)
+		if (!caught || catches(all[i].pid, signal))
+			(void)kill(all[i].pid, signal);
 	free(all);
-	return alive;
+	return (int)n;
+}
+
+size_t family_list(pid_t root, pid_t *ret, size_t max)
+{
+	size_t n;
+	struct kin *all = read_family(root, &n);
+
+	n = n < max ? n : max;
+	for (size_t i = 0; i < n; i++)
+		ret[i] = all[i].pid;
+	free(all);
+	return n;
 }

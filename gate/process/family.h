@@ -3,12 +3,18 @@
 #ifndef GATE_PROCESS_FAMILY_H
 #define GATE_PROCESS_FAMILY_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Send a signal to all that came of this process, itself left out. How many there were that have
- * not ended; -1: /proc cannot be read. What has ended and waits to be asked for is not counted. */
-int family_signal(pid_t root, int signal);
+/* Send a signal to all that came of this process, itself left out; caught: to those alone who catch
+ * it, and do not end by it. How many there were that have not ended; -1: /proc cannot be read. What
+ * has ended and waits to be asked for is not counted. */
+int family_signal(pid_t root, int signal, bool caught);
+
+/* Who came of this process and has not ended, so many at most; how many these are. */
+size_t family_list(pid_t root, pid_t *ret, size_t max);
 
 /* Its parent; 0: there is no such process, or it has none. */
 pid_t family_parent(pid_t pid);

@@ -19,15 +19,22 @@
 #include "base/text.h"
 #include "gate/process/cgroup.h"
 #include "gate/process/family.h"
+#include "gate/process/mps_ask.h"
 
 #define EXIT_NOT_STARTED 127
 /* Between two looks at who is left. */
 #define LOOK_MS 5
+/* After MPS has not answered. */
+#define MPS_AGAIN_MS 2000
+/* So many it is asked about. */
+#define CLIENTS_MAX 4096
 
 struct keep {
 	bool switches; /* the account */
 	uint64_t uid, gid, grace_ms;
-	const char *cgroup; /* NULL: ours */
+	const char *cgroup;  /* NULL: ours */
+	const char *control; /* MPS's control program; NULL: it need not be asked */
+	const char *pipe;    /* NULL: the usual one */
 	char **argv;
 	pid_t server;
 	sigset_t signals;
@@ -80,7 +87,21 @@ static bool reap(struct keep *k, int *ret_status)
 	return over;
 }
 
-/* All of them, first by asking. A family that grows while it is looked at is looked at again. */
+/* Nobody of them is a client of MPS any more, as far as we know. */
+static bool mps_lets_go(struct keep *k)
+{
+	static pid_t pids[CLIENTS_MAX];
+
+	if (k->control &&
+		!mps_end(k->control, k->pipe, pids, family_list(getpid(), pids, CLIENTS_MAX)))
+		return false;
+	k->control = NULL;
+	return true;
+}
+
+/* All of them, first by asking. A family that grows while it is looked at is looked at again. Under
+ * MPS only who catches TERM is asked, which would kill others, and nobody is killed before MPS has
+ * answered. */
 static void end_all(struct keep *k)
 {
 	int64_t until = clock_ms() + (int64_t)k->grace_ms;
@@ -88,10 +109,14 @@ static void end_all(struct keep *k)
 	int signal = SIGTERM, status;
 
 	for (;;) {
-		if (family_signal(getpid(), signal) == 0)
+		if (family_signal(getpid(), signal, signal == SIGTERM && k->control) == 0)
 			break;
 		/* They were asked. */
-		signal = clock_ms() >= until ? SIGKILL : 0;
+		signal = 0;
+		if (clock_ms() >= until && mps_lets_go(k))
+			signal = SIGKILL;
+		else if (clock_ms() >= until)
+			until = clock_ms() + MPS_AGAIN_MS;
 		if (signal && k->cgroup)
 			cgroup_kill(k->cgroup);
 		(void)nanosleep(&look, NULL);
@@ -121,13 +146,20 @@ static int mind(struct keep *k)
 	}
 }
 
+static const char *said(const char *word)
+{
+	return strcmp(word, "-") != 0 ? word : NULL;
+}
+
 static bool read_words(int argc, char **argv, struct keep *k)
 {
-	if (argc < 6)
+	if (argc < 8)
 		return false;
-	k->switches = strcmp(argv[1], "-") != 0;
-	k->cgroup = strcmp(argv[4], "-") != 0 ? argv[4] : NULL;
-	k->argv = argv + 5;
+	k->switches = said(argv[1]);
+	k->cgroup = said(argv[4]);
+	k->control = said(argv[5]);
+	k->pipe = said(argv[6]);
+	k->argv = argv + 7;
 	return (!k->switches || (text_u64(slice_of(argv[1]), UINT32_MAX - 1, &k->uid) &&
 					text_u64(slice_of(argv[2]), UINT32_MAX - 1, &k->gid))) &&
 	       text_u64(slice_of(argv[3]), 60000, &k->grace_ms);

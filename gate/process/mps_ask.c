@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: `gpugate mps`: which of these processes are clients of MPS, and their end. The control
- * program reads commands on its standard input: get_server_list, get_client_list SERVER,
- * terminate_client SERVER CLIENT (man nvidia-cuda-mps-control). */
+/* gate: which of these processes are clients of MPS, and their end. The control program reads
+ * commands on its standard input: get_server_list, get_client_list SERVER, terminate_client SERVER
+ * CLIENT (man nvidia-cuda-mps-control). */
 #define _GNU_SOURCE
+#include "gate/process/mps_ask.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text.h"
-#include "gate/process/mps_ask.h"
 
+#define PIPE_VARIABLE "CUDA_MPS_PIPE_DIRECTORY"
+/* Between two looks whether it has answered. */
+#define LOOK_MS 5
 #define ANSWER_BYTES 65536
 #define PIDS_MAX 4096
 
@@ -90,7 +96,7 @@ static bool list_clients(
 	return true;
 }
 
-bool mps_is_among(pid_t pid, const pid_t *all, size_t n)
+static bool is_among(pid_t pid, const pid_t *all, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (all[i] == pid)
@@ -110,45 +116,58 @@ static bool end_client(const char *control, pid_t server, pid_t client)
 		command, sizeof(command), "terminate_client %d %d\n", (int)server, (int)client);
 	if (ask(control, command, answer) && !refuses(answer))
 		return true;
-	return list_clients(control, server, left, &n) && !mps_is_among(client, left, n);
+	return list_clients(control, server, left, &n) && !is_among(client, left, n);
 }
 
-/* Those of the words that are clients of this server. False: it does not answer. */
-static bool end_clients(const char *control, pid_t server, int n, char **pids)
+/* Those of the processes that are clients of this server. False: it does not answer. */
+static bool end_clients(const char *control, pid_t server, const pid_t *pids, size_t n)
 {
 	static pid_t clients[PIDS_MAX];
 	size_t n_clients;
-	uint64_t pid;
 
 	if (!list_clients(control, server, clients, &n_clients))
 		return false;
-	for (int k = 0; k < n; k++)
-		if (text_u64(slice_of(pids[k]), INT32_MAX, &pid) &&
-			mps_is_among((pid_t)pid, clients, n_clients) &&
-			!end_client(control, server, (pid_t)pid))
+	for (size_t i = 0; i < n; i++)
+		if (is_among(pids[i], clients, n_clients) && !end_client(control, server, pids[i]))
 			return false;
 	return true;
 }
 
-int mps_main(int argc, char **argv)
+/* In the child. The environment is a server's. */
+static bool ask_all(const char *control, const char *pipe, const pid_t *pids, size_t n)
 {
 	static char answer[ANSWER_BYTES];
 	static pid_t servers[PIDS_MAX];
-	size_t n;
+	sigset_t none;
+	size_t n_servers;
 
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
-	if (argc < 2) {
-		(void)fputs("gpugate: mps is for gpugate itself\n", stderr);
-		return 2;
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (clearenv() != 0 || (pipe && setenv(PIPE_VARIABLE, pipe, 1) != 0) ||
+		!ask(control, "get_server_list\n", answer))
+		return false;
+	n_servers = read_pids(answer, servers);
+	for (size_t i = 0; i < n_servers; i++)
+		if (!end_clients(control, servers[i], pids, n))
+			return false;
+	return true;
+}
+
+bool mps_end(const char *control, const char *pipe, const pid_t *pids, size_t n)
+{
+	const struct timespec look = {.tv_nsec = LOOK_MS * 1000000};
+	int64_t until = clock_ms() + MPS_PATIENCE_MS;
+	pid_t pid = fork(), over = 0;
+	int status = -1;
+
+	if (pid == 0)
+		_exit(ask_all(control, pipe, pids, n) ? EXIT_SUCCESS : EXIT_FAILURE);
+	while (pid > 0 && (over = waitpid(pid, &status, WNOHANG)) == 0) {
+		if (clock_ms() >= until)
+			(void)kill(pid, SIGKILL);
+		(void)nanosleep(&look, NULL);
 	}
-	/* they have ended meanwhile */
-	if (argc == 2)
-		return EXIT_SUCCESS;
-	if (!ask(argv[1], "get_server_list\n", answer))
-		return EXIT_FAILURE;
-	n = read_pids(answer, servers);
-	for (size_t i = 0; i < n; i++)
-		if (!end_clients(argv[1], servers[i], argc - 2, argv + 2))
-			return EXIT_FAILURE;
-	return EXIT_SUCCESS;
+	return pid > 0 && over == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: MPS's control daemon is asked which processes are its clients, and to end these. */
+/* gate: MPS's control daemon is asked which processes are its clients, and to end these: one that
+ * is killed without it can take its neighbours on the GPU along. */
 #ifndef GATE_PROCESS_MPS_ASK_H
 #define GATE_PROCESS_MPS_ASK_H
 
@@ -7,11 +8,12 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* `gpugate mps CONTROL PID …`, started by the gate: CONTROL is the control program, which finds its
- * daemon by CUDA_MPS_PIPE_DIRECTORY. 0: the daemon has answered to all, and has ended those of the
- * processes that are its clients. It waits for as long as the daemon does. */
-int mps_main(int argc, char **argv);
+/* Then its daemon has not answered. */
+#define MPS_PATIENCE_MS 10000
 
-bool mps_is_among(pid_t pid, const pid_t *all, size_t n);
+/* Those of these processes that are its clients are ended by its daemon, which the control program
+ * finds by the folder (NULL: the usual one), and which may never answer: a process of ours asks it.
+ * False: it has not answered, or cannot; in that time some may have ended. */
+bool mps_end(const char *control, const char *pipe, const pid_t *pids, size_t n);
 
 #endif

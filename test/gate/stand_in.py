@@ -10,7 +10,8 @@
     hide    leave a grandchild in a session of its own, which nothing but a parent's parent finds, and tell its pid
     run     leave a process that goes on as its own child again and again, so that no pid of it lives long; TERM is passed over
     die     end the whole server
-MODE: up; late (listens after a second), never (does not listen), exit (ends at once), open (listens on all addresses), deaf (TERM is passed over).
+MODE: up; late (listens after a second), never (does not listen), exit (ends at once), open (listens on all addresses), deaf (TERM is passed over),
+polite (leaves at TERM by itself).
 """
 import hashlib
 import json
@@ -108,6 +109,8 @@ def main():
         sys.exit(5)
     if mode == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if mode == "polite":
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     if mode == "never":
         time.sleep(600)
     if mode == "late":

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Under MPS a claim that has more than its share is ended by the control daemon first, and by signals only after its answer. It and NVML are played."""
+"""Under MPS whoever is to be ended is ended by the control daemon first, and killed only after its answer. It and NVML are played."""
 import os
+import time
 
 import pytest
 from quick_time import Time
 from test_usage import LOOK, Nvml, usage
-from world import GIB, alive, servers, until
+from world import GIB, GPUS, alive, servers, until
 
 CONTROL = os.path.join(servers.ROOT, "test/gate/mps_control.py")
 
@@ -32,51 +33,91 @@ class Mps:
             return []
 
 
-@pytest.fixture(name="greedy")
-def fixture_greedy(make, tmp_path, monkeypatch):
-    """A world with MPS, and two pods, of which the first soon has more than its share; greedy(mode): its world, time, MPS, and both servers' pids."""
-    def begin(mode):
-        nvml, mps, clock = Nvml(tmp_path / "nvml.txt"), Mps(tmp_path / "mps"), Time(str(tmp_path / "time"))
-        monkeypatch.setenv("GPUPROBE_FAKE_NVML", nvml.path)
-        mps.write("mode", mode)
-        world = make("up", {"usage": {"context": "100Mi", "margin": 0, "overShare": "end"},
-                            "mps": {"control": CONTROL, "pipeDirectory": mps.folder}}, options=LOOK,
-                     wrap=("env", *(f"{k}={v}" for k, v in clock.env().items())))
-        pods = world.holder(), world.holder()
-        pids = [pod.env()["pid"] for pod in pods]
-        mps.write("clients", "\n".join(str(pid) for pid in pids))
-        nvml.says({0: [(pids[0], 9 * GIB), (pids[1], 8 * GIB)]})
-        until(lambda: [c["used"] for c in usage(world)["claims"]] == [9 * GIB, 8 * GIB], "look")
-        clock.goes_on(15)
-        world.uid = pods[0].uid
-        return world, clock, mps, pids
+class Pair:
+    """A world with MPS and two pods on one GPU, of which the first is to be ended."""
 
-    return begin
+    def __init__(self, make, folder, nvml, answers, stand_in="up", **spec):
+        self.nvml, self.mps, self.clock = nvml, Mps(folder / "mps"), Time(str(folder / "time"))
+        self.mps.write("mode", answers)
+        self.world = make(stand_in, {"grace": "200ms", "usage": {"context": "100Mi", "margin": 0, "overShare": "end"},
+                                     "mps": {"control": CONTROL, "pipeDirectory": self.mps.folder}, **spec}, options=LOOK,
+                          wrap=("env", *(f"{k}={v}" for k, v in self.clock.env().items())))
+        self.pods = self.world.holder(), self.world.holder()
+        self.pid, self.innocent = (pod.env()["pid"] for pod in self.pods)
+        self.mps.write("clients", f"{self.pid}\n{self.innocent}")
 
+    def takes_more(self):
+        self.nvml.says({0: [(self.pid, 9 * GIB), (self.innocent, 8 * GIB)]})
+        until(lambda: [c["used"] for c in usage(self.world)["claims"]] == [9 * GIB, 8 * GIB], "look")
+        self.clock.goes_on(15)
+        until(lambda: any(c["overShare"] for c in usage(self.world)["claims"]), "word of it")
 
-def claim(world):
-    return next(c for c in usage(world)["claims"] if c["uid"] == world.uid)
+    def claim_ends(self):
+        self.world.api.release(self.pods[0].uid)
 
-
-def test_its_client_is_ended_first(greedy):
-    world, _, mps, (pid, innocent) = greedy("well")
-    until(lambda: not alive(pid), "end of the server")
-    assert mps.heard() == [f"terminate_client 4711 {pid} True"], "once, while it lived"
-    assert alive(innocent) and "MPS does not answer" not in world.gate.log()
+    def stuck(self):
+        return [(c["uid"], c["gpu"]) for c in usage(self.world)["claims"] if c.get("stuck")]
 
 
-@pytest.mark.parametrize("mode", ["refuses", "fails", "hangs"])
-def test_without_an_answer_nobody_is_ended(greedy, mode):
-    """That is said, and tried again."""
-    world, clock, mps, (pid, _) = greedy(mode)
-    if mode == "hangs":
-        until(lambda: claim(world)["overShare"], "word of it")
-        clock.goes_on(15)
-    until(lambda: claim(world).get("stuck"), "word that it is not ended")
-    assert world.metric("claims_stuck") == 1 and world.gate.log().count("MPS does not answer") == 1
-    if mode == "refuses":
-        until(lambda: len(mps.heard()) > 1, "another try")
-    assert alive(pid)
-    mps.write("mode", "well")
-    clock.goes_on(15)
-    until(lambda: not alive(pid), "end of the server")
+@pytest.fixture(name="pair")
+def fixture_pair(make, tmp_path, monkeypatch):
+    nvml = Nvml(tmp_path / "nvml.txt")
+    monkeypatch.setenv("GPUPROBE_FAKE_NVML", nvml.path)
+    return lambda *args, **more: Pair(make, tmp_path, nvml, *args, **more)
+
+
+@pytest.mark.parametrize("how", ["takes_more", "claim_ends"])
+def test_its_client_is_ended_first(pair, how):
+    """Within two seconds of the write, where a claim ends."""
+    two = pair("well")
+    getattr(two, how)()
+    began = time.monotonic()
+    until(lambda: not alive(two.pid), "end of the server")
+    assert time.monotonic() - began < 2 * servers.SLOW
+    assert two.mps.heard() == [f"terminate_client 4711 {two.pid} True"], "once, while it lived"
+    assert alive(two.innocent) and "MPS does not answer" not in two.world.gate.log()
+
+
+def test_without_a_connection(pair):
+    """Who is ended since nobody is connected is no other than who is ended with his claim."""
+    two = pair("well", linger="1s")
+    until(lambda: not alive(two.pid) and not alive(two.innocent), "end of the servers")
+    assert sorted(two.mps.heard()) == sorted(f"terminate_client 4711 {pid} True" for pid in (two.pid, two.innocent))
+
+
+def test_gate_that_is_told_to_end(pair):
+    two = pair("well")
+    two.world.gate.end()
+    until(lambda: not alive(two.pid) and not alive(two.innocent), "end of the servers")
+    assert sorted(two.mps.heard()) == sorted(f"terminate_client 4711 {pid} True" for pid in (two.pid, two.innocent))
+
+
+def test_who_leaves_by_itself(pair):
+    """Who catches TERM is asked to leave first: then MPS has nothing to end, and need not answer."""
+    two = pair("fails", "polite")
+    two.claim_ends()
+    until(lambda: not alive(two.pid), "end of the server")
+    assert alive(two.innocent) and two.stuck() == []
+
+
+@pytest.mark.parametrize("how,answers", [("takes_more", "refuses"), ("claim_ends", "fails"), ("claim_ends", "hangs")])
+def test_without_an_answer_nobody_is_ended(pair, how, answers):
+    """That is said, the leader is told of the GPU, and it is tried again. A next gate does the same."""
+    two = pair(answers)
+    getattr(two, how)()
+    until(lambda: two.world.metric('servers{state="ending"}') == 1, "end's beginning")
+    two.clock.goes_on(15)
+    until(lambda: two.stuck() == [(two.pods[0].uid, GPUS[0])], "word that it is not ended")
+    assert two.world.metric("claims_stuck") == 1 and two.world.gate.log().count("MPS does not answer") == 1
+    if answers == "refuses":
+        until(lambda: len(two.mps.heard()) > 1, "another try")
+    if answers == "fails":
+        two.world.gate.kill()
+        two.world.start()
+        two.clock.goes_on(15)
+        until(lambda: two.stuck() == [(two.pods[0].uid, GPUS[0])], "the next gate's word")
+    assert alive(two.pid)
+    two.mps.write("mode", "well")
+    until(lambda: not alive(two.pid), "end of the server")
+    until(lambda: two.stuck() == [] and two.world.metric("claims_stuck") == 0, "word of it")
+    assert alive(two.innocent)

@@ -417,7 +417,7 @@ def test_gate_without_cgroups(make):
 def test_keeper_without_a_word(tmp_path):
     """A gate that dies before its file stands leaves nothing behind: its keeper hears the end, and starts nothing."""
     made = tmp_path / "made"
-    argv = [PROGRAM, "keep", "-", "0", "100", "-", "/usr/bin/touch", str(made)]
+    argv = [PROGRAM, "keep", "-", "0", "100", "-", "-", "-", "/usr/bin/touch", str(made)]
     assert subprocess.run(argv, stdin=subprocess.DEVNULL, timeout=WAIT_S, check=False).returncode == 0 and not made.exists()
     assert subprocess.run(argv, input=b"x", timeout=WAIT_S, check=False).returncode == 1 and made.exists()
 

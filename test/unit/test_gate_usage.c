@@ -141,21 +141,6 @@ TEST(ten_seconds_and_it_is_told_once)
 	assert_false(usage.claims[0].over);
 }
 
-TEST(who_cannot_be_ended_is_so_while_he_has_more)
-{
-	const char *const more = "{\"gpus\":[" ON("GPU-1", HAS(101, 9000000000)) "]}";
-
-	look(more, 1000);
-	look(more, 11000);
-	assert_true(usage.claims[0].over);
-	assert_true(usage_stuck(&usage, "a", true));
-	assert_false(usage_stuck(&usage, "a", true) || usage_stuck(&usage, "x", true));
-	look(more, 12000);
-	assert_true(usage.claims[0].stuck);
-	look("{\"gpus\":[" ON("GPU-1", HAS(101, 90)) "]}", 13000);
-	assert_false(usage.claims[0].stuck);
-}
-
 TEST(strangers_and_who_may_be_there)
 {
 	look("{\"gpus\":[" ON("GPU-1", HAS(900, 5) "," HAS(995, 6) "," HAS(201, 7)) "," ON(
@@ -356,7 +341,6 @@ TEST(no_memory_keeps_what_was_known)
 }
 
 TESTS_BETWEEN(set_up, tear_down, a_look_is_read_as_it_was_written, what_a_claim_may_have,
-	ten_seconds_and_it_is_told_once, who_cannot_be_ended_is_so_while_he_has_more,
-	strangers_and_who_may_be_there, strangers_on_each_gpu, what_is_not_told_is_unknown,
-	who_uses_nothing, a_page_is_read, a_page_has_names_of_objects,
+	ten_seconds_and_it_is_told_once, strangers_and_who_may_be_there, strangers_on_each_gpu,
+	what_is_not_told_is_unknown, who_uses_nothing, a_page_is_read, a_page_has_names_of_objects,
 	no_memory_keeps_what_was_known)

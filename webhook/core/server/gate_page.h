@@ -33,7 +33,8 @@ struct gate_claim {
 	bool over;           /* more than its share of a GPU for ten seconds */
 	const char *gpu;     /* on which; "": on none */
 	uint64_t has, share; /* there */
-	bool stuck;          /* it was to be ended for that, and MPS does not answer */
+	bool stuck;          /* its server is to be ended, has this GPU, and MPS does not answer: in
+				rows of their own behind the others, one for each GPU */
 	int64_t unused_s;    /* so long it has had no process on a GPU */
 };
 

@@ -10,7 +10,7 @@
 /* GPUs that the condition Strangers names. */
 #define NAMED_MAX 4
 #define CLOSED "a process that belongs to no claim computes there"
-#define STUCK "a pod has more of it than its share, and MPS does not answer who would end it"
+#define STUCK "a server that had it is to be ended, and MPS does not answer"
 
 /* ---- Guarded ---- */
 
@@ -105,7 +105,7 @@ static const char *name_gpus(
 	return n > NAMED_MAX ? arena_fmt(a, "%s, and %zu more", all, n - NAMED_MAX) : all;
 }
 
-/* Has somebody more of it than he holds, who cannot be ended? */
+/* Has somebody it still who is to be ended, and cannot be? */
 static bool is_stuck(const struct gate_page *p, const struct gpu *g)
 {
 	for (size_t i = 0; i < p->n_claims; i++)
