@@ -20,6 +20,7 @@
 #include "base/json/json_record.h"
 #include "gate/children_impl.h"
 #include "gate/process/family.h"
+#include "gate/process/keep.h"
 
 #define FOLDER_MAX 4096
 #define ARENA_MAX (4u << 20)
@@ -225,12 +226,16 @@ static int make_room(struct child *s, char ret[static FOLDER_MAX], struct err *e
 /* ---- the process ---- */
 
 /* In the child. It reads a word from us before it starts anything. */
-static void become_keep(int word, char *const *argv, char *const *env)
+static void become_keep(const struct child *s, int word, char *const *argv, char *const *env)
 {
 	(void)setsid();
 	(void)dup2(word, STDIN_FILENO);
 	(void)dup2(STDERR_FILENO, STDOUT_FILENO);
-	(void)close_range(3, ~0U, 0);
+	if (s->listener >= 0) {
+		(void)dup2(s->listener, KEEP_SOCKET);
+		(void)fcntl(KEEP_SOCKET, F_SETFD, 0);
+	}
+	(void)close_range(s->listener >= 0 ? KEEP_SOCKET + 1 : KEEP_SOCKET, ~0U, 0);
 	(void)execve("/proc/self/exe", argv, env);
 	_exit(127);
 }
@@ -245,7 +250,7 @@ static int spawn(
 
 	while (words[n])
 		n++;
-	argv = arena_array(a, n + 9, sizeof(*argv));
+	argv = arena_array(a, n + 10, sizeof(*argv));
 	if (!argv)
 		return err_set(err, ERR_NOMEM, "out of memory for a server");
 	argv[0] = arena_strdup(a, SLICE("gpugate"));
@@ -254,14 +259,15 @@ static int spawn(
 	argv[3] = arena_fmt(a, "%u", (unsigned)child_gid(s));
 	argv[4] = arena_fmt(a, "%lld", (long long)p->grace_ms);
 	argv[5] = arena_strdup(a, slice_of(s->cgroup ? s->cgroup : "-"));
-	argv[6] = arena_strdup(a, slice_of(p->mps_control ? p->mps_control : "-"));
-	argv[7] = arena_strdup(a, slice_of(p->mps_pipe ? p->mps_pipe : "-"));
-	memcpy(argv + 8, words, n * sizeof(*argv));
+	argv[6] = arena_strdup(a, slice_of(s->listener >= 0 ? "socket" : "-"));
+	argv[7] = arena_strdup(a, slice_of(p->mps_control ? p->mps_control : "-"));
+	argv[8] = arena_strdup(a, slice_of(p->mps_pipe ? p->mps_pipe : "-"));
+	memcpy(argv + 9, words, n * sizeof(*argv));
 	if (a->failed)
 		return err_set(err, ERR_NOMEM, "out of memory for a server");
 	s->pid = fork();
 	if (s->pid == 0)
-		become_keep(word, argv, env);
+		become_keep(s, word, argv, env);
 	return s->pid > 0 ? 0 : err_set(err, ERR_IO, "fork: %s", strerrordesc_np(errno));
 }
 
@@ -306,6 +312,8 @@ int child_start(struct child *s, const struct picture_claim *claim, struct err *
 	rc = make_room(s, folder, err);
 	if (rc == 0)
 		rc = server_profile_words(profile, &at, &a, &argv, &env, err);
+	if (rc == 0 && profile->inherits)
+		rc = child_open(s, err);
 	if (rc == 0)
 		rc = start_found(s, argv, env, &a, err);
 	arena_release(&a);
@@ -414,6 +422,13 @@ void child_stop(struct child *s, bool by_force)
 	(void)kill(s->pid, SIGKILL);
 }
 
+void child_close(int *fd)
+{
+	if (*fd >= 0)
+		(void)close(*fd);
+	*fd = -1;
+}
+
 int child_reap(struct child *s)
 {
 	int status = 0;
@@ -421,9 +436,8 @@ int child_reap(struct child *s)
 	/* Of another gate's it is not ours to ask. */
 	if (s->pid <= 0 || waitpid(s->pid, &status, WNOHANG) <= 0)
 		status = 0;
-	if (s->pidfd >= 0)
-		(void)close(s->pidfd);
-	s->pidfd = -1;
+	child_close(&s->pidfd);
+	child_close(&s->listener);
 	s->pid = 0;
 	return status;
 }

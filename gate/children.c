@@ -103,17 +103,18 @@ static void look(struct child *s)
 {
 	const struct server_profile *p = s->all->cfg.profile;
 
-	if (!child_listens(s->address, p->port)) {
+	if (!child_accepts(s)) {
 		if (clock_ms() < s->until_ms)
 			return;
-		(void)snprintf(s->why, sizeof(s->why),
-			"it does not listen at %s port %u after %lld ms", s->address,
+		(void)snprintf(s->why, sizeof(s->why), "it does not %s at %s port %u after %lld ms",
+			s->listener < 0 ? "listen" : "take connections", s->address,
 			(unsigned)p->port, (long long)p->readiness_ms);
 	} else if (child_listens(CHILDREN_NOBODY, p->port)) {
 		/* Everybody could go around the gate, and into other claims' servers. */
 		(void)snprintf(s->why, sizeof(s->why),
 			"it listens on all addresses, expected {address} alone");
 	} else {
+		child_close(&s->listener);
 		s->state = CHILD_UP;
 		s->since_ms = s->idle_ms = clock_ms();
 		child_say(s, LOG_LEVEL_INFO, "a server is up");
@@ -154,7 +155,7 @@ struct child *child_new(struct children *all, const char *uid)
 	if (!s)
 		return NULL;
 	s->all = all;
-	s->pidfd = -1;
+	s->pidfd = s->listener = -1;
 	s->watch = (struct loop_watch){on_over, s};
 	(void)snprintf(s->uid, sizeof(s->uid), "%s", uid);
 	return s;
@@ -171,8 +172,8 @@ void child_put(struct children *all, struct child *s)
 
 void child_free(struct child *s)
 {
-	if (s->pidfd >= 0)
-		(void)close(s->pidfd);
+	child_close(&s->pidfd);
+	child_close(&s->listener);
 	free(s->share);
 	free(s->cgroup);
 	free(s);

@@ -26,6 +26,7 @@ struct child {
 	pid_t pid; /* of its parent, gpugate keep; 0 while ENDING: that one has ended */
 	int pidfd;
 	char *cgroup; /* its folder; owned; NULL: there is none */
+	int listener; /* what it was given to listen at, until it is up; else -1 */
 	bool mps;     /* its parent has MPS end its clients before it kills anybody */
 	bool stuck;   /* that has not answered in time */
 	/* Somebody is left in that: what it was, and how its parent ended. */
@@ -79,6 +80,11 @@ void child_say(const struct child *s, enum log_level level, const char *what);
 
 /* Does somebody listen there? */
 bool child_listens(const char *address, uint16_t port);
+/* Open what it is given to listen at, with a connection of ours in the queue. ERR_IO; child_reap()
+ * closes it. */
+int child_open(struct child *s, struct err *err);
+/* Does it take connections? Where it was given its socket: has it taken ours. */
+bool child_accepts(const struct child *s);
 
 /* ---- child_process.c ---- */
 
@@ -96,6 +102,8 @@ bool child_find(struct child *s, const char *uid);
 void child_stop(struct child *s, bool by_force);
 /* The parent has ended: its status. */
 int child_reap(struct child *s);
+/* Close it, if it is open. */
+void child_close(int *fd);
 /* Everything that it had is removed. False: not yet, since some of its processes are left, which
  * are ended. */
 bool child_clear(struct child *s);

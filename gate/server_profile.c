@@ -165,16 +165,19 @@ static int read_env(
 static int read_spec(
 	const struct yaml_node *spec, struct arena *a, struct server_profile *p, struct err *err)
 {
+	static const char *const sockets[] = {"own", "inherited"};
 	struct yaml_node *port;
 	int64_t number = 0;
+	size_t socket = 0;
 	int rc;
 
-	if ((rc = yaml_known(spec, err, "argv", "env", "port", "user", "readiness", "linger",
-		     "grace", "usage", "mps", NULL)) != 0 ||
+	if ((rc = yaml_known(spec, err, "argv", "env", "port", "socket", "user", "readiness",
+		     "linger", "grace", "usage", "mps", NULL)) != 0 ||
 		(rc = server_profile_read_use(spec, p, err)) != 0 ||
 		(rc = read_argv(spec, a, p, err)) != 0 || (rc = read_env(spec, a, p, err)) != 0 ||
 		(rc = yaml_need(spec, "port", &port, err)) != 0 ||
 		(rc = yaml_as_int(port, 1, 65535, &number, err)) != 0 ||
+		(rc = yaml_get_choice(spec, "socket", sockets, 2, &socket, err)) != 0 ||
 		(rc = yaml_get_cstr(spec, "user", &p->user, err)) != 0 ||
 		(rc = yaml_get_duration(spec, "readiness", 100, 600000, &p->readiness_ms, err)) !=
 			0 ||
@@ -182,6 +185,7 @@ static int read_spec(
 			 spec, "linger", 0, INT64_C(86400000) * 365, &p->linger_ms, err)) != 0)
 		return rc;
 	p->port = (uint16_t)number;
+	p->inherits = socket == 1;
 	return yaml_get_duration(spec, "grace", 0, SERVER_PROFILE_GRACE_MAX_MS, &p->grace_ms, err);
 }
 

@@ -9,6 +9,7 @@
  *       argv: [/opt/lupine/bin/server]
  *       env: {LUPINE_PORT: "{port}"}
  *       port: 14833
+ *       socket: own
  *       user: lupine
  *       readiness: 30s
  *       linger: 5m
@@ -53,6 +54,7 @@ struct server_profile {
 	const struct server_profile_env *env;
 	size_t n_env;
 	uint16_t port;
+	bool inherits;    /* its listening socket, by systemd's protocol, instead of opening one */
 	const char *user; /* an account, or FIRST-LAST; NULL: whom gpugate itself runs as */
 	int64_t readiness_ms;
 	int64_t linger_ms; /* without a connection; -1: until its claim ends */

@@ -31,6 +31,7 @@
 
 struct keep {
 	bool switches; /* the account */
+	bool socket;   /* it is given one */
 	uint64_t uid, gid, grace_ms;
 	const char *cgroup;  /* NULL: ours */
 	const char *control; /* MPS's control program; NULL: it need not be asked */
@@ -44,6 +45,15 @@ static int say(const char *what, const char *of)
 {
 	(void)fprintf(stderr, "gpugate: %s: %s: %s\n", of, what, strerrordesc_np(errno));
 	return EXIT_NOT_STARTED;
+}
+
+/* The socket, in systemd's words. The pid is the server's: this process becomes it. */
+static bool hand_over(void)
+{
+	char pid[16];
+
+	(void)snprintf(pid, sizeof(pid), "%d", (int)getpid());
+	return setenv("LISTEN_FDS", "1", 1) == 0 && setenv("LISTEN_PID", pid, 1) == 0;
 }
 
 /* The server's own process: another account, no way to more rights, a group and a cgroup of its
@@ -68,6 +78,8 @@ static int become(const struct keep *k)
 	/* It forgets the parent when the account changes. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || sigprocmask(SIG_SETMASK, &none, NULL) != 0)
 		return say("prctl", k->argv[0]);
+	if (k->socket && !hand_over())
+		return say("its socket", k->argv[0]);
 	(void)execve(k->argv[0], k->argv, environ);
 	return say("cannot be started", k->argv[0]);
 }
@@ -153,13 +165,14 @@ static const char *said(const char *word)
 
 static bool read_words(int argc, char **argv, struct keep *k)
 {
-	if (argc < 8)
+	if (argc < 9)
 		return false;
 	k->switches = said(argv[1]);
 	k->cgroup = said(argv[4]);
-	k->control = said(argv[5]);
-	k->pipe = said(argv[6]);
-	k->argv = argv + 7;
+	k->socket = said(argv[5]);
+	k->control = said(argv[6]);
+	k->pipe = said(argv[7]);
+	k->argv = argv + 8;
 	return (!k->switches || (text_u64(slice_of(argv[1]), UINT32_MAX - 1, &k->uid) &&
 					text_u64(slice_of(argv[2]), UINT32_MAX - 1, &k->gid))) &&
 	       text_u64(slice_of(argv[3]), 60000, &k->grace_ms);
@@ -189,5 +202,7 @@ int keep_main(int argc, char **argv)
 		return say("fork", "keep");
 	if (k.server == 0)
 		_exit(become(&k));
+	if (k.socket)
+		(void)close(KEEP_SOCKET);
 	return mind(&k);
 }

@@ -5,9 +5,13 @@
 #ifndef GATE_PROCESS_KEEP_H
 #define GATE_PROCESS_KEEP_H
 
-/* keep UID GID GRACE_MS CGROUP CONTROL PIPE PROGRAM [WORD ...], with the server's
+/* The socket of a server that is given one, which is its alone: by systemd's protocol for that
+ * (sd_listen_fds(3)). */
+#define KEEP_SOCKET 3
+
+/* keep UID GID GRACE_MS CGROUP SOCKET CONTROL PIPE PROGRAM [WORD ...], with the server's
  * environment. "-" for UID: the account that it has; for CGROUP: the one that it is in, else the
- * folder of the server's; CONTROL: MPS's control program, which
+ * folder of the server's; SOCKET: "-", or it has KEEP_SOCKET; CONTROL: MPS's control program, which
  * ends its clients before any of them is killed,
  * "-" where there is none; PIPE: the folder by which that finds its daemon, or "-". It starts
  * nothing before it has read a byte. SIGTERM: end. Status: 0 when it was told to end, or never to

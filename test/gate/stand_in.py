@@ -11,7 +11,7 @@
     run     leave a process that goes on as its own child again and again, so that no pid of it lives long; TERM is passed over
     die     end the whole server
 MODE: up; late (listens after a second), never (does not listen), exit (ends at once), open (listens on all addresses), deaf (TERM is passed over),
-polite (leaves at TERM by itself).
+polite (leaves at TERM by itself). A socket that it is given it takes instead of opening one.
 """
 import hashlib
 import json
@@ -115,10 +115,12 @@ def main():
         time.sleep(600)
     if mode == "late":
         time.sleep(1)
-    with socket.socket() as s:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        s.bind(("0.0.0.0" if mode == "open" else address, port))
-        s.listen(1024)
+    given = mode != "open" and os.environ.get("LISTEN_PID") == str(os.getpid()) and os.environ["LISTEN_FDS"] == "1"
+    with socket.socket(fileno=3 if given else None) as s:
+        if not given:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            s.bind(("0.0.0.0" if mode == "open" else address, port))
+            s.listen(1024)
         while True:
             threading.Thread(target=guarded, args=(s.accept()[0],), daemon=True).start()
 

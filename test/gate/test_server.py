@@ -82,6 +82,8 @@ def test_next_one_waits_for_the_last(make):
 @pytest.mark.parametrize("mode,spec,why", [
     ("exit", {}, "it has ended while it was starting"), ("never", {"readiness": "500ms"}, "it does not listen at 127.91.0.1"),
     ("open", {}, "it listens on all addresses, expected {address} alone"),
+    ("never", {"readiness": "500ms", "socket": "inherited"}, "it does not take connections at 127.91.0.1"),
+    ("open", {"socket": "inherited"}, "it has ended while it was starting"),
     ("up", {"argv": ["/nowhere/server"]}, "it cannot be started")])
 def test_server_that_does_not_start(make, mode, spec, why):
     """The pod is told, nothing stays, and the next try waits longer than the last."""
@@ -101,6 +103,25 @@ def test_server_that_comes_late(make):
     with pod.dial("env") as s, pod.dial("env") as t:
         assert s.recv(1) == t.recv(1) == b"{"
     assert world.metric("server_starts_total") == 1
+
+
+def test_inherited_socket(make):
+    """It listens at what it was given, and is up when it takes connections from there. The next gate keeps it; no other process has its socket, so
+    that nobody listens when it is gone, and the next server is given a new one."""
+    world = make("late", {"socket": "inherited"})
+    pod = world.holder()
+    told = pod.env()
+    assert told["env"]["LISTEN_PID"] == str(told["pid"]) and told["env"]["LISTEN_FDS"] == "1" and 3 in told["fds"]
+    world.gate.kill()
+    world.start()
+    assert pod.env()["pid"] == told["pid"]
+    with pod.dial("die") as s:
+        assert_cut_or_end(s)
+    world.gate.until(lambda: "it has ended by itself" in world.gate.log(), "word of it")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.91.0.1", world.server_port))
+    after = until(lambda: again(pod), "new server")
+    assert after["env"]["LISTEN_PID"] == str(after["pid"]) != str(told["pid"])
 
 
 def test_server_that_dies(world):
@@ -417,7 +438,7 @@ def test_gate_without_cgroups(make):
 def test_keeper_without_a_word(tmp_path):
     """A gate that dies before its file stands leaves nothing behind: its keeper hears the end, and starts nothing."""
     made = tmp_path / "made"
-    argv = [PROGRAM, "keep", "-", "0", "100", "-", "-", "-", "/usr/bin/touch", str(made)]
+    argv = [PROGRAM, "keep", "-", "0", "100", "-", "-", "-", "-", "/usr/bin/touch", str(made)]
     assert subprocess.run(argv, stdin=subprocess.DEVNULL, timeout=WAIT_S, check=False).returncode == 0 and not made.exists()
     assert subprocess.run(argv, input=b"x", timeout=WAIT_S, check=False).returncode == 1 and made.exists()
 

@@ -35,6 +35,7 @@ TEST(test_least)
 	assert_int_equal(read_it(HEAD LEAST, &p, &e), 0);
 	assert_string_equal(p.name, "lupine");
 	assert_int_equal(p.port, 14833);
+	assert_false(p.inherits);
 	assert_null(p.user);
 	assert_int_equal(p.readiness_ms, 30000);
 	assert_int_equal(p.linger_ms, -1);
@@ -91,10 +92,12 @@ TEST(test_words)
 	assert_int_equal(
 		read_it(HEAD
 			"  argv: [/bin/server, \"{address}:{port}\", \"{{{percent}}}\"]\n"
-			"  port: 1\n  user: nobody\n  linger: 5m\n  grace: 200ms\n"
+			"  port: 1\n  socket: inherited\n  user: nobody\n  linger: 5m\n"
+			"  grace: 200ms\n"
 			"  env: {A: \"0={memory_mb}M\", B: \"{memory_limits}\", PATH: \"/x\"}\n",
 			&p, &e),
 		0);
+	assert_true(p.inherits);
 	assert_string_equal(p.user, "nobody");
 	assert_int_equal(p.linger_ms, 300000);
 	assert_int_equal(p.grace_ms, 200);
@@ -198,6 +201,7 @@ TEST(test_refused)
 		{HEAD "  argv: [/s]\n  port: 0\n", "/spec/port"},
 		{HEAD "  argv: [/s]\n  port: 65536\n", "/spec/port"},
 		{HEAD "  argv: [/s]\n", "port"},
+		{HEAD LEAST "  socket: given\n", "/spec/socket"},
 		{HEAD LEAST "  grace: 2s\n", "/spec/grace"},
 		{HEAD LEAST "  readiness: 1ms\n", "/spec/readiness"},
 		{HEAD LEAST "  env: {CUDA_VISIBLE_DEVICES: all}\n", "which is the claim's"},
