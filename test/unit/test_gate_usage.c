@@ -164,6 +164,7 @@ static void assert_page(int64_t now_ms, const char *expected)
 	struct gate_page page = {.version = GATE_PAGE_VERSION,
 		.server = "gpu-01",
 		.profile = "lupine",
+		.mode = GATE_MODE_ADDRESS,
 		.shares = GATE_SHARES_HELD,
 		.known = true,
 		.looked_ms = now_ms};
@@ -216,7 +217,8 @@ TEST(what_is_not_told_is_unknown)
 	assert_int_equal(usage.claims[0].since_ms, 0);
 	assert_true(usage.used == UINT64_C(9007199254741091));
 	assert_page(86400000,
-		"{\"version\":1,\"server\":\"gpu-01\",\"profile\":\"lupine\",\"shares\":\"held\","
+		"{\"version\":1,\"server\":\"gpu-01\",\"profile\":\"lupine\",\"mode\":\"address\","
+		"\"shares\":\"held\","
 		"\"known\":true,\"looked\":\"1970-01-02T00:00:00Z\",\"claims\":["
 		"{\"uid\":\"a\",\"used\":100,\"known\":false,\"processes\":2,\"overShare\":false},"
 		"{\"uid\":\"b\",\"used\":9007199254740991,\"known\":true,\"processes\":1,"
@@ -237,7 +239,8 @@ TEST(who_uses_nothing)
 	look(none, 61000);
 	look(none, 90500);
 	assert_page(91000,
-		"{\"version\":1,\"server\":\"gpu-01\",\"profile\":\"lupine\",\"shares\":\"held\","
+		"{\"version\":1,\"server\":\"gpu-01\",\"profile\":\"lupine\",\"mode\":\"address\","
+		"\"shares\":\"held\","
 		"\"known\":true,\"looked\":\"1970-01-01T00:01:31Z\",\"claims\":["
 		"{\"uid\":\"a\",\"used\":0,\"known\":true,\"processes\":0,\"overShare\":false,"
 		"\"unusedSeconds\":90},"
@@ -279,6 +282,7 @@ TEST(a_page_is_read)
 	/* of a gate of before */
 	assert_string_equal(p.server, "");
 	assert_int_equal(p.shares, GATE_SHARES_UNKNOWN);
+	assert_int_equal(p.mode, GATE_MODE_TOKEN);
 	assert_int_equal(gate_page_claim(&p, SLICE("u"))->share, 5);
 	assert_null(gate_page_claim(&p, SLICE("v")));
 	assert_int_equal(p.strangers[0].pid, 9);
@@ -287,6 +291,8 @@ TEST(a_page_is_read)
 	assert_int_equal(page_of("{\"version\":1}", &a, &p), ERR_INVALID);
 	assert_int_equal(page_of("{\"version\":1,\"known\":true,\"shares\":\"maybe\"}", &a, &p),
 		ERR_INVALID);
+	assert_int_equal(
+		page_of("{\"version\":1,\"known\":true,\"mode\":\"any\"}", &a, &p), ERR_INVALID);
 	assert_int_equal(
 		page_of("{\"version\":1,\"known\":true,\"claims\":[{\"uid\":\"\"}]}", &a, &p),
 		ERR_INVALID);

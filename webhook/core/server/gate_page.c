@@ -8,6 +8,7 @@
 /* A server's claims, and those that have just ended. */
 #define CLAIMS_MAX 4096
 
+const char *const gate_modes[] = {"token", "address", NULL};
 static const char *const shares[] = {"unknown", "held", "exceeded", NULL};
 
 static const struct json_field gate_claim_fields[] = {
@@ -46,6 +47,7 @@ static const struct json_field page_fields[] = {
 		.max = GATE_PAGE_VERSION),
 	NAME(server),
 	NAME(profile),
+	REC_WORD(gate_page, mode, "mode", .words = gate_modes),
 	REC_WORD(gate_page, shares, "shares", .words = shares),
 	REC_BOOL(gate_page, known, "known", REC_NEEDED),
 	REC_TIME(gate_page, looked_ms, "looked", REC_OMIT),

@@ -18,6 +18,14 @@
 /* Of strangers so many are told: one is enough to close a GPU. */
 #define GATE_PAGE_STRANGERS_MAX 256
 
+/* By what a gate knows a pod. */
+enum gate_mode {
+	GATE_MODE_TOKEN,  /* a token that is bound to it */
+	GATE_MODE_ADDRESS /* the address that its connection comes from */
+};
+/* Their names, and a NULL. */
+extern const char *const gate_modes[];
+
 /* Does the profile hold a claim to its memory? */
 enum gate_shares {
 	GATE_SHARES_UNKNOWN, /* nobody has tried, or could not */
@@ -51,6 +59,7 @@ struct gate_page {
 	int64_t version;
 	const char *server, *profile; /* names of the GPUServer and of the ServerProfile; of a gate
 					 of before they were told: "" */
+	unsigned mode;                /* enum gate_mode */
 	unsigned shares;              /* enum gate_shares */
 	bool known;                   /* the last look is recent: else the rest says nothing */
 	int64_t looked_ms;            /* since 1970; 0: nobody has looked */
