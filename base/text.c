@@ -2,6 +2,7 @@
 /* base: words and numbers, strictly. */
 #include "base/text.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -212,6 +213,19 @@ bool text_dns_subdomain(struct slice s)
 			return false;
 	}
 	return true;
+}
+
+bool text_ip(struct slice s, unsigned char ret[static 16])
+{
+	static const unsigned char mapped[16] = {[10] = 0xff, [11] = 0xff};
+	char text[INET6_ADDRSTRLEN];
+
+	if (s.len == 0 || s.len >= sizeof(text) || memchr(s.at, '\0', s.len))
+		return false;
+	memcpy(text, s.at, s.len);
+	text[s.len] = '\0';
+	memcpy(ret, mapped, sizeof(mapped));
+	return inet_pton(AF_INET, text, ret + 12) == 1 || inet_pton(AF_INET6, text, ret) == 1;
 }
 
 uint64_t text_hash64(struct slice s)

@@ -42,6 +42,10 @@ bool text_dns_label(struct slice s);
  * part between dots without '-' at its ends. It can stand in a request's path. */
 bool text_dns_subdomain(struct slice s);
 
+/* An IPv4 or IPv6 address, as inet_pton reads it: no port, no brackets, no zone. ret: its bytes, an
+ * IPv4 one as IPv6 has it (::ffff:10.1.2.3). */
+bool text_ip(struct slice s, unsigned char ret[static 16]);
+
 /* Of these words the one that was probably meant by another: the nearest by letters changed, added
  * or left out (none where only the case differs). NULL when none is near. */
 const char *text_nearest(struct slice word, const char *const *known, size_t n);

@@ -4,40 +4,74 @@
 #include "gate/carry.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* In one turn and direction. */
 #define BURSTS 5
 /* In one burst from TLS. */
 #define RECORDS 8
+/* Without TLS in one turn and direction: about as long as those with it; and in one call what a
+ * pipe has room for, as the kernel makes it. */
+#define SPLICES 16
+#define SPLICE_BYTES 65536
 
 void carry_begin(struct carry *c, struct client_socket *tls, int plain)
 {
 	*c = (struct carry){
-		.tls = tls, .plain = plain, .tls_in = true, .plain_in = true, .plain_out = true};
+		.tls = tls, .plain = plain, .up.in = true, .down.in = true, .plain_out = true};
 	client_socket_read_ahead(tls);
+}
+
+void carry_splice(struct carry *c, int spare[2])
+{
+	int pod = client_socket_fd(c->tls);
+
+	c->spare = spare;
+	c->up.from = c->down.to = c->plain;
+	c->up.to = c->down.from = pod;
+	c->up.pipe[0] = c->down.pipe[0] = -1;
+}
+
+void carry_close_pipe(int pipe[2])
+{
+	if (pipe[0] < 0)
+		return;
+	(void)close(pipe[0]);
+	(void)close(pipe[1]);
+	pipe[0] = -1;
+}
+
+static void forget_rest(struct carry *c)
+{
+	free(c->rest);
+	c->rest = NULL;
 }
 
 void carry_release(struct carry *c)
 {
-	free(c->rest);
-	c->rest = NULL;
+	forget_rest(c);
+	if (!c->spare)
+		return;
+	carry_close_pipe(c->up.pipe);
+	carry_close_pipe(c->down.pipe);
 }
 
 void carry_told_tls(struct carry *c, uint32_t events)
 {
 	/* What is to be written is tried in every turn. */
 	if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-		c->tls_in = true;
+		c->down.in = true;
 }
 
 void carry_told_plain(struct carry *c, uint32_t events)
 {
 	if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-		c->plain_in = true;
+		c->up.in = true;
 	if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
 		c->plain_out = true;
 }
@@ -53,8 +87,7 @@ static int carry_up(struct carry *c, char *scratch, bool *ret_more, struct err *
 {
 	int rc = client_socket_sending(c->tls) ? client_socket_turn(c->tls, err) : 0;
 
-	for (int i = 0; rc == 0 && c->plain_in && !c->up_over && !client_socket_sending(c->tls);
-		i++) {
+	for (int i = 0; rc == 0 && c->up.in && !c->up.over && !client_socket_sending(c->tls); i++) {
 		ssize_t n;
 		size_t taken;
 
@@ -66,12 +99,12 @@ static int carry_up(struct carry *c, char *scratch, bool *ret_more, struct err *
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
 			return broke(err);
 		if (n < 0) {
-			c->plain_in = errno == EINTR;
+			c->up.in = errno == EINTR;
 		} else if (n == 0) {
-			c->up_over = true;
+			c->up.over = true;
 			rc = client_socket_shut(c->tls, err);
 		} else {
-			c->up += (uint64_t)n;
+			c->up.bytes += (uint64_t)n;
 			rc = client_socket_write(
 				c->tls, (struct slice){scratch, (size_t)n}, &taken, err);
 		}
@@ -96,7 +129,7 @@ static int give(struct carry *c, const char *bytes, size_t len, size_t *ret_give
 		else
 			given += (size_t)n;
 	}
-	c->down += given;
+	c->down.bytes += given;
 	*ret_given = given;
 	return 0;
 }
@@ -109,7 +142,7 @@ static int give_rest(struct carry *c, struct err *err)
 	c->rest_at += (uint32_t)given;
 	c->rest_len -= (uint32_t)given;
 	if (c->rest_len == 0)
-		carry_release(c);
+		forget_rest(c);
 	return rc;
 }
 
@@ -131,7 +164,7 @@ static int gather(struct carry *c, char *scratch, size_t *ret_len, struct err *e
 	int rc = 0;
 
 	*ret_len = 0;
-	for (int i = 0; rc == 0 && i < RECORDS && c->tls_in && !c->tls_ended &&
+	for (int i = 0; rc == 0 && i < RECORDS && c->down.in && !c->tls_ended &&
 			*ret_len < CLIENT_SOCKET_BURST;
 		i++) {
 		size_t n;
@@ -139,7 +172,7 @@ static int gather(struct carry *c, char *scratch, size_t *ret_len, struct err *e
 		rc = client_socket_read(c->tls, scratch + *ret_len, CLIENT_SOCKET_BURST - *ret_len,
 			&n, &c->tls_ended, err);
 		if (rc == 0 && n == 0)
-			c->tls_in = !client_socket_dry(c->tls);
+			c->down.in = !client_socket_dry(c->tls);
 		*ret_len += n;
 	}
 	return rc;
@@ -149,7 +182,7 @@ static int carry_down(struct carry *c, char *scratch, bool *ret_more, struct err
 {
 	int rc = c->rest ? give_rest(c, err) : 0;
 
-	for (int i = 0; rc == 0 && c->tls_in && !c->tls_ended && !c->rest; i++) {
+	for (int i = 0; rc == 0 && c->down.in && !c->tls_ended && !c->rest; i++) {
 		size_t n, given = 0;
 		int read;
 
@@ -164,11 +197,86 @@ static int carry_down(struct carry *c, char *scratch, bool *ret_more, struct err
 			rc = keep_rest(c, scratch + given, n - given, err);
 		rc = read ? read : rc;
 	}
-	if (rc == 0 && c->tls_ended && !c->rest && !c->down_over) {
-		c->down_over = true;
+	if (rc == 0 && c->tls_ended && !c->rest && !c->down.over) {
+		c->down.over = true;
 		/* It may have ended itself meanwhile. */
 		(void)shutdown(c->plain, SHUT_WR);
 	}
+	return rc;
+}
+
+/* ---- without TLS ---- */
+
+static int take_pipe(struct carry *c, struct carry_way *w, struct err *err)
+{
+	if (w->pipe[0] >= 0)
+		return 0;
+	if (c->spare[0] < 0 && pipe2(c->spare, O_CLOEXEC) != 0) {
+		c->spare[0] = -1;
+		return err_set(err, ERR_IO, "no pipe: %s", strerrordesc_np(errno));
+	}
+	memcpy(w->pipe, c->spare, sizeof(w->pipe));
+	c->spare[0] = -1;
+	return 0;
+}
+
+/* An empty one is for whoever comes next. */
+static void leave_pipe(struct carry *c, struct carry_way *w)
+{
+	if (w->held > 0 || w->pipe[0] < 0)
+		return;
+	carry_close_pipe(c->spare);
+	memcpy(c->spare, w->pipe, sizeof(w->pipe));
+	w->pipe[0] = -1;
+}
+
+/* What was moved; 0: the end, or nothing can be moved now, and *ret_wait says that. */
+static int move(int from, int to, size_t len, size_t *ret_moved, bool *ret_wait, struct err *err)
+{
+	ssize_t n;
+
+	do
+		n = splice(from, NULL, to, NULL, len, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	while (n < 0 && errno == EINTR);
+	*ret_wait = n < 0 && errno == EAGAIN;
+	*ret_moved = n > 0 ? (size_t)n : 0;
+	if (n >= 0 || *ret_wait)
+		return 0;
+	return err_set(err, ERR_IO, "a side broke: %s", strerrordesc_np(errno));
+}
+
+static bool has_work(const struct carry_way *w)
+{
+	return w->held > 0 || (w->in && !w->over);
+}
+
+/* A pipe is filled when it is empty: else "not now" might be its own word, and not the socket's. */
+static int splice_way(struct carry *c, struct carry_way *w, bool *ret_more, struct err *err)
+{
+	int rc = has_work(w) ? take_pipe(c, w, err) : 0;
+	bool full = false, dry;
+	size_t n;
+
+	for (int i = 0; rc == 0 && !full && has_work(w); i++) {
+		if (i == SPLICES) {
+			*ret_more = true;
+			break;
+		}
+		if (w->held == 0) {
+			rc = move(w->from, w->pipe[1], SPLICE_BYTES, &w->held, &dry, err);
+			w->in = !dry;
+			w->over = rc == 0 && !dry && w->held == 0;
+			/* It may have ended itself meanwhile. */
+			if (w->over)
+				(void)shutdown(w->to, SHUT_WR);
+		}
+		while (rc == 0 && !full && w->held > 0) {
+			rc = move(w->pipe[0], w->to, w->held, &n, &full, err);
+			w->held -= n;
+			w->bytes += n;
+		}
+	}
+	leave_pipe(c, w);
 	return rc;
 }
 
@@ -178,9 +286,16 @@ int carry_turn(struct carry *c, char scratch[static CLIENT_SOCKET_BURST], bool *
 	int rc;
 
 	*ret_more = false;
+	if (c->spare) {
+		rc = splice_way(c, &c->up, ret_more, err);
+		if (rc == 0)
+			rc = splice_way(c, &c->down, ret_more, err);
+		*ret_over = rc == 0 && c->up.over && c->down.over;
+		return rc;
+	}
 	rc = carry_up(c, scratch, ret_more, err);
 	if (rc == 0)
 		rc = carry_down(c, scratch, ret_more, err);
-	*ret_over = rc == 0 && c->up_over && c->down_over && !client_socket_sending(c->tls);
+	*ret_over = rc == 0 && c->up.over && c->down.over && !client_socket_sending(c->tls);
 	return rc;
 }

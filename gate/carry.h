@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: bytes between a connection with TLS and a plain one, both ways, until both have ended.
- * Nothing is kept but what the slower side has not taken: a burst in each direction at most. */
+/* gate: bytes between a connection with TLS, or without, and a plain one, both ways, until both
+ * have ended. Nothing is kept but what the slower side has not taken: a burst in each direction at
+ * most, which without TLS is in a pipe. */
 #ifndef GATE_CARRY_H
 #define GATE_CARRY_H
 
@@ -13,23 +14,37 @@
 /* Bytes that come and go all the time while some connections carry: memory_begin(). */
 #define CARRY_SPARE (8 * CLIENT_SOCKET_BURST)
 
+/* One direction. */
+struct carry_way {
+	bool in;        /* there may be something to read: told by the loop, until a call has said
+			   otherwise */
+	bool over;      /* its end was passed on */
+	uint64_t bytes; /* that were carried */
+	/* Without TLS: */
+	int from, to;
+	int pipe[2]; /* holds what was read and not taken; pipe[0] is -1 where nothing is; owned */
+	size_t held;
+};
+
 struct carry {
 	struct client_socket *tls; /* borrowed, and so is the descriptor */
 	int plain;
-	/* There may be something to read, or room to write: told by the loop, until a call has said
-	 * otherwise. */
-	bool tls_in, plain_in, plain_out;
-	bool up_over,
-		down_over; /* the plain side's bytes, the TLS side's: their end was passed on */
+	struct carry_way up, down; /* the plain side's bytes, the TLS side's */
+	bool plain_out;            /* as in `in`: room to write */
 	bool tls_ended;
 	char *rest; /* that the plain side has not taken: at most a burst; owned */
 	uint32_t rest_at, rest_len;
-	uint64_t up, down; /* bytes that were carried: of the plain side, of the TLS side */
+	int *spare; /* carry_splice() */
 };
 
 /* Both are connected. The descriptors do not block. */
 void carry_begin(struct carry *c, struct client_socket *tls, int plain);
+/* Right after that, where tls is none: bytes are moved by the kernel. spare is an empty pipe that
+ * all connections share, or none (spare[0] is -1); it is borrowed, and made when it is needed. */
+void carry_splice(struct carry *c, int spare[2]);
 void carry_release(struct carry *c);
+/* Close a pipe, if it is one. */
+void carry_close_pipe(int pipe[2]);
 
 /* What the loop has told. */
 void carry_told_tls(struct carry *c, uint32_t events);

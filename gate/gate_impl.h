@@ -53,8 +53,8 @@ struct guest {
 	enum guest_stage stage;
 	int64_t since_ms, until_ms;
 	uint64_t peer;
-	char who[56]; /* its address */
-	struct client_socket *tls;
+	char who[56];              /* its address */
+	struct client_socket *tls; /* in the mode `address` without TLS */
 	struct loop_watch tls_watch, plain_watch;
 	struct frame *frame; /* until its token was reviewed; owned */
 	char uid[BEARER_UID_MAX];
@@ -143,6 +143,7 @@ struct gate {
 	uid_t account[SERVER_PROFILE_ACCOUNTS_MAX];
 	size_t n_accounts;
 	char scratch[CLIENT_SOCKET_BURST];
+	int spare[2]; /* carry_splice() */
 };
 
 /* ---- guest.c ---- */
@@ -156,6 +157,18 @@ void guests_claims(struct gate *g);
 void guests_cut_all(struct gate *g);
 /* Milliseconds until guests_turn() is to be called, -1: for as long as nothing comes. */
 int64_t guests_patience(const struct gate *g);
+
+/* Is who comes known by his address? Then no word is exchanged: connections are plain. */
+static inline bool gate_by_address(const struct gate *g)
+{
+	return g->profile.mode == GATE_MODE_ADDRESS;
+}
+
+/* By what pods are known, for the log. */
+static inline const char *gate_mode(const struct gate *g)
+{
+	return gate_modes[g->profile.mode];
+}
 
 /* ---- guest_stage.c ---- */
 

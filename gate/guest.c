@@ -51,8 +51,8 @@ void guest_is_in(struct guest *x)
 	x->stage = GUEST_CARRY;
 	link_in(x, &g->carrying);
 	g->n_carrying++;
-	metric_add(g->metrics, METRIC_ADMITTED, 0, 0, 1);
-	log_line(&g->log, LOG_LEVEL_INFO, "a pod is let in", log_str("mode", "token"),
+	metric_add(g->metrics, METRIC_ADMITTED, g->profile.mode, 0, 1);
+	log_line(&g->log, LOG_LEVEL_INFO, "a pod is let in", log_str("mode", gate_mode(g)),
 		log_str("uid", x->uid), log_str("peer", x->who));
 }
 
@@ -60,9 +60,8 @@ void guest_is_in(struct guest *x)
 
 static void count_bytes(struct guest *x)
 {
-	metric_add(x->gate->metrics, METRIC_BYTES, 0, 0, (int64_t)x->carry.down);
-	metric_add(x->gate->metrics, METRIC_BYTES, 1, 0, (int64_t)x->carry.up);
-	x->carry.down = x->carry.up = 0;
+	metric_add(x->gate->metrics, METRIC_BYTES, 0, 0, (int64_t)x->carry.down.bytes);
+	metric_add(x->gate->metrics, METRIC_BYTES, 1, 0, (int64_t)x->carry.up.bytes);
 }
 
 void guest_end(struct guest *x)
@@ -107,7 +106,7 @@ void guest_cut(struct guest *x, const char *why)
 
 	if (x->dead)
 		return;
-	log_line(&g->log, LOG_LEVEL_INFO, "a connection is cut", log_str("mode", "token"),
+	log_line(&g->log, LOG_LEVEL_INFO, "a connection is cut", log_str("mode", gate_mode(g)),
 		log_str("uid", x->uid[0] ? x->uid : NULL), log_str("peer", x->who),
 		log_str("why", why));
 	metric_add(g->metrics, METRIC_CUT, 0, 0, 1);
@@ -161,7 +160,7 @@ static bool has_room(struct gate *g, uint64_t peer)
 	if (!oldest || clock_ms() - oldest->since_ms < OLD_MS)
 		return false;
 	/* Else a crowd that says nothing would never run out of tries. */
-	if (oldest->stage < GUEST_CLAIM)
+	if (!oldest->uid[0])
 		guest_count_failed(oldest);
 	guest_cut(oldest, "it has waited for longest, and there is no room");
 	return true;
@@ -170,12 +169,14 @@ static bool has_room(struct gate *g, uint64_t peer)
 static void on_tls(void *ctx, uint32_t events)
 {
 	struct guest *x = ctx;
+	/* A plain one may have said already all that it has to say. */
+	uint32_t gone = EPOLLERR | EPOLLHUP | (gate_by_address(x->gate) ? 0 : EPOLLRDHUP);
 
 	if (x->dead)
 		return;
 	if (x->stage == GUEST_CARRY) {
 		carry_told_tls(&x->carry, events);
-	} else if ((events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)) && x->stage > GUEST_HELLO) {
+	} else if ((events & gone) && x->stage > GUEST_HELLO) {
 		/* Nobody is left who could be answered. */
 		guest_end(x);
 		return;
@@ -205,12 +206,14 @@ static void welcome(struct gate *g, int fd, const struct sockaddr_storage *from)
 	name(from, who);
 	if (!may || !has_room(g, peer)) {
 		metric_add(g->metrics, METRIC_REFUSED, may ? REFUSED_BUSY : REFUSED_TRIES, 0, 1);
-		log_line(&g->log, LOG_LEVEL_DEBUG, "no room", log_str("peer", who));
+		log_line(&g->log, LOG_LEVEL_DEBUG, "no room", log_str("mode", gate_mode(g)),
+			log_str("peer", who));
 		(void)close(fd);
 		return;
 	}
 	x = calloc(1, sizeof(*x));
-	if (!x || client_socket_accept(fd, who, g->tls, &x->tls, &err) != 0) {
+	if (!x || client_socket_accept(
+			  fd, who, gate_by_address(g) ? NULL : g->tls, &x->tls, &err) != 0) {
 		if (!x)
 			(void)close(fd);
 		free(x);
@@ -221,6 +224,10 @@ static void welcome(struct gate *g, int fd, const struct sockaddr_storage *from)
 	x->plain = -1;
 	x->since_ms = clock_ms();
 	x->until_ms = x->since_ms + GUEST_HELLO_MS;
+	if (gate_by_address(g)) {
+		x->stage = GUEST_CLAIM;
+		x->until_ms = x->since_ms + GUEST_CLAIM_MS;
+	}
 	memcpy(x->who, who, sizeof(who));
 	x->tls_watch = (struct loop_watch){on_tls, x};
 	x->plain_watch = (struct loop_watch){on_plain, x};
@@ -286,12 +293,22 @@ void guests_turn(struct gate *g)
 	bury(g);
 }
 
+static bool has_its_address(const struct guest *x)
+{
+	bool several;
+	const char *uid = picture_at(&x->gate->picture, x->who, &several);
+
+	return uid && strcmp(uid, x->uid) == 0;
+}
+
 /* Its claim has ended; or it has become another, and with it ends the server that it is connected
  * to. */
 static void cut_without_claim(struct guest *x)
 {
 	if (!picture_claim(&x->gate->picture, x->uid))
 		guest_cut(x, "its claim has ended");
+	else if (gate_by_address(x->gate) && !has_its_address(x))
+		guest_cut(x, "its address is not its claim's alone any more");
 	else if (x->used && children_over(x->gate->children, x->uid))
 		guest_cut(x, "its claim has become another");
 }

@@ -21,11 +21,15 @@ void guest_refuse(struct guest *x, enum gate_refusal why, enum frame_word word, 
 	struct buf out;
 
 	metric_add(g->metrics, METRIC_REFUSED, why, 0, 1);
-	log_line(&g->log, LOG_LEVEL_WARN, "a pod is refused", log_str("mode", "token"),
+	log_line(&g->log, LOG_LEVEL_WARN, "a pod is refused", log_str("mode", gate_mode(g)),
 		log_str("uid", x->uid[0] ? x->uid : NULL), log_str("peer", x->who),
 		log_str("error", text));
 	if (why == REFUSED_PROTOCOL || why == REFUSED_NO_CLAIM || why == REFUSED_TOKEN)
 		guest_count_failed(x);
+	if (gate_by_address(g)) {
+		guest_end(x);
+		return;
+	}
 	buf_init(&out, FRAME_HEAD + FRAME_BODY_MAX);
 	frame_write(word, slice_of(text), &out);
 	x->stage = GUEST_LEAVE;
@@ -122,6 +126,15 @@ static void forget_token(struct guest *x)
 	x->frame = NULL;
 }
 
+static void tell_readmitted(struct guest *x, const char *what, const char *why)
+{
+	struct gate *g = x->gate;
+
+	metric_add(g->metrics, METRIC_READMITTED, 0, 0, 1);
+	log_line(&g->log, LOG_LEVEL_WARN, what, log_str("mode", gate_mode(g)),
+		log_str("uid", x->uid), log_str("peer", x->who), log_str("error", why));
+}
+
 /* Nobody can be asked: whoever was reviewed with this very token comes in again, for as long as the
  * operator said. */
 static void ask_memory(struct guest *x, const struct err *why)
@@ -130,9 +143,7 @@ static void ask_memory(struct guest *x, const struct err *why)
 	int64_t away_ms = g->connected ? 0 : clock_ms() - g->good_ms;
 
 	if (away_ms < g->o->away_ms && readmit_may(&g->readmit, x->uid, x->token, clock_wall_s())) {
-		metric_add(g->metrics, METRIC_READMITTED, 0, 0, 1);
-		log_line(&g->log, LOG_LEVEL_WARN, "a pod that was reviewed before comes again",
-			log_str("uid", x->uid), log_str("error", why->msg));
+		tell_readmitted(x, "a pod that was reviewed before comes again", why->msg);
 		x->stage = GUEST_SERVER;
 		return;
 	}
@@ -171,23 +182,48 @@ static void on_review(void *ctx, enum review_word word, const char *uid, const s
 	guest_go(x);
 }
 
+/* It holds nothing here, as far as is known: why. It may be quicker than the watch. */
+static bool wait_for_claim(struct guest *x, bool known, const char *why)
+{
+	if (!is_late(x))
+		return false;
+	if (known)
+		guest_refuse(x, REFUSED_NO_CLAIM, FRAME_NO_CLAIM, why);
+	else
+		guest_refuse(x, REFUSED_AWAY, FRAME_AWAY, gate_unready(x->gate));
+	return !x->dead;
+}
+
+/* Nothing that could be shown is asked for: at its pod's address is the pod, for as long as the
+ * picture is not too old to say so. */
+static bool find_address(struct guest *x)
+{
+	struct gate *g = x->gate;
+	bool known = g->readable && (g->connected || clock_ms() - g->good_ms < g->o->away_ms),
+	     several = false;
+	const char *uid = known ? picture_at(&g->picture, x->who, &several) : NULL;
+
+	if (!uid || strlen(uid) >= sizeof(x->uid))
+		return wait_for_claim(x, known,
+			several ? "more than one claim on this server names this address"
+				: "at this address is no pod that holds a GPU of this server");
+	memcpy(x->uid, uid, strlen(uid) + 1);
+	if (!g->connected)
+		tell_readmitted(x, "a pod comes by the claims of before", gate_unready(g));
+	x->stage = GUEST_SERVER;
+	x->until_ms = INT64_MAX; /* servers have a time of their own */
+	return true;
+}
+
 /* A review is spent on a uid only that holds a claim here. */
 static bool find_claim(struct guest *x)
 {
 	struct gate *g = x->gate;
 
-	if (!g->readable || !picture_claim(&g->picture, x->uid)) {
-		if (!is_late(x))
-			return false;
-		if (g->readable)
-			guest_refuse(x, REFUSED_NO_CLAIM, FRAME_NO_CLAIM,
-				"this pod holds no GPU of this server");
-		else
-			guest_refuse(x, REFUSED_AWAY, FRAME_AWAY,
-				g->unreadable[0] ? g->unreadable
-						 : "the GPUServer has not been seen yet");
-		return !x->dead;
-	}
+	if (gate_by_address(g))
+		return find_address(x);
+	if (!g->readable || !picture_claim(&g->picture, x->uid))
+		return wait_for_claim(x, g->readable, "this pod holds no GPU of this server");
 	x->review = reviews_ask(g->reviews, frame_body(x->frame), on_review, x);
 	forget_token(x);
 	if (!x->review) {
@@ -258,6 +294,12 @@ static bool finish_dial(struct guest *x)
 		return !x->dead;
 	}
 	client_socket_keepalive(x->plain);
+	if (gate_by_address(x->gate)) {
+		carry_begin(&x->carry, x->tls, x->plain);
+		carry_splice(&x->carry, x->gate->spare);
+		guest_is_in(x);
+		return true;
+	}
 	buf_init(&out, FRAME_HEAD);
 	frame_write(FRAME_IN, (struct slice){0}, &out);
 	x->stage = GUEST_REPLY;
@@ -297,8 +339,8 @@ static void carry(struct guest *x)
 		guest_cut(x, err.msg);
 	} else if (over) {
 		log_line(&g->log, LOG_LEVEL_DEBUG, "a connection has ended", log_str("uid", x->uid),
-			log_int("up", (int64_t)x->carry.down),
-			log_int("down", (int64_t)x->carry.up));
+			log_int("up", (int64_t)x->carry.down.bytes),
+			log_int("down", (int64_t)x->carry.up.bytes));
 		guest_end(x);
 	} else if (more && !x->busy) {
 		x->busy = true;

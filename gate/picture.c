@@ -4,10 +4,13 @@
 
 #include <string.h>
 
+#include "base/text.h"
 #include "webhook/core/server/server_object.h"
 
 /* 256 claims of eight GPUs are a tenth of it. */
 #define ARENA_MAX (16u << 20)
+/* One of each family, as Kubernetes has it. */
+#define POD_ADDRESSES_MAX 2
 
 static int no_memory(struct err *err)
 {
@@ -43,6 +46,39 @@ static int take(const struct server_object *o, const struct claim *from, struct 
 	return 0;
 }
 
+static bool lets_in(const struct claim_record *r)
+{
+	return r->lingers_ms == 0 && !r->open;
+}
+
+/* What cannot be read is nobody's address. The status was read in its order. */
+static int find_addresses(const struct json *j, const struct json_node *object,
+	const struct server_object *o, struct picture *p, struct err *err)
+{
+	const struct json_node *claims = json_path(j, object, "status", "claims", NULL);
+	const struct claim_record *r = o->status.claims;
+
+	p->address =
+		arena_array(&p->arena, o->status.n_claims * POD_ADDRESSES_MAX, sizeof(*p->address));
+	if (!p->address)
+		return no_memory(err);
+	JSON_EACH(j, claims, claim)
+	{
+		const struct json_node *all = json_get(j, claim, SLICE("podIPs"));
+
+		JSON_EACH(j, all && all->count <= POD_ADDRESSES_MAX ? all : NULL, one)
+		{
+			struct picture_address *a = &p->address[p->n_addresses];
+
+			a->uid = r->claim.key;
+			a->shut_out = !lets_in(r);
+			p->n_addresses += text_ip(json_str(j, one, &p->arena), a->at);
+		}
+		r++;
+	}
+	return 0;
+}
+
 /* The largest: there it is easiest to tell. MIG instances and whole GPUs are known by UUIDs. */
 static void find_spare(const struct server_object *o, struct picture *p)
 {
@@ -70,12 +106,14 @@ int picture_read(
 		rc = next.claim ? 0 : no_memory(err);
 	}
 	if (rc == 0)
+		rc = find_addresses(j, object, &o, &next, err);
+	if (rc == 0)
 		find_spare(&o, &next);
 	next.gated = rc == 0 && o.gate_profile;
 	for (size_t i = 0; rc == 0 && i < o.status.n_claims; i++) {
 		const struct claim_record *record = &o.status.claims[i];
 
-		if (record->lingers_ms != 0 || record->open)
+		if (!lets_in(record))
 			next.shut_out++;
 		else
 			rc = take(
@@ -103,4 +141,23 @@ const struct picture_claim *picture_claim(const struct picture *p, const char *u
 		if (strcmp(p->claim[i].uid, uid) == 0)
 			return &p->claim[i];
 	return NULL;
+}
+
+const char *picture_at(const struct picture *p, const char *address, bool *ret_several)
+{
+	const struct picture_address *found = NULL;
+	unsigned char at[16];
+
+	*ret_several = false;
+	if (!text_ip(slice_of(address), at))
+		return NULL;
+	for (size_t i = 0; i < p->n_addresses; i++) {
+		const struct picture_address *a = &p->address[i];
+
+		if (memcmp(a->at, at, sizeof(at)) != 0)
+			continue;
+		*ret_several = *ret_several || (found && found->uid != a->uid);
+		found = a;
+	}
+	return found && !found->shut_out && !*ret_several ? found->uid : NULL;
 }

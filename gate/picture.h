@@ -27,11 +27,20 @@ struct picture_claim {
 	size_t n_gpus;
 };
 
+/* An address that a claim says its pod has. */
+struct picture_address {
+	unsigned char at[16]; /* an IPv4 one as IPv6 has it */
+	const char *uid;
+	bool shut_out; /* the claim lets nobody in */
+};
+
 /* Zero it to begin. Strings live in the arena. */
 struct picture {
 	struct arena arena;
 	struct picture_claim *claim;
 	size_t n_claims;
+	struct picture_address *address;
+	size_t n_addresses;
 	size_t shut_out; /* claims that let nobody in: of pods that are gone (rule R13), or that are
 			    not written in full (R19) */
 	bool gated;      /* it says that there is a gate, us, so that shares are tried */
@@ -47,5 +56,8 @@ void picture_release(struct picture *p);
 
 /* The claim of this pod; NULL: it has none. */
 const struct picture_claim *picture_claim(const struct picture *p, const char *uid);
+/* The uid of the pod at this address, spelled in any way. NULL: of none, or none that is let in; or
+ * of more than one claim, whatever these are: *ret_several. */
+const char *picture_at(const struct picture *p, const char *address, bool *ret_several);
 
 #endif

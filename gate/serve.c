@@ -305,7 +305,7 @@ static int open_gate(struct gate *g, struct err *err)
 		rc = listener_open(g->o->listen, 1024, &g->listener, &port, err);
 	if (rc == 0)
 		log_line(&g->log, LOG_LEVEL_INFO, "serving", log_str("version", POOLGATE_VERSION),
-			log_str("mode", "token"), log_str("server", g->o->server),
+			log_str("mode", gate_mode(g)), log_str("server", g->o->server),
 			log_str("listen", g->o->listen), log_int("port", port),
 			log_str("profile", g->profile.name));
 	return rc;
@@ -365,6 +365,7 @@ static void close_all(struct gate *g)
 		(void)close(g->loop);
 	if (g->signals >= 0)
 		(void)close(g->signals);
+	carry_close_pipe(g->spare);
 }
 
 static int serve(struct gate *g)
@@ -372,7 +373,7 @@ static int serve(struct gate *g)
 	struct err err = {0};
 	int status = EXIT_SUCCESS;
 
-	g->loop = g->listener = g->signals = -1;
+	g->loop = g->listener = g->signals = g->spare[0] = -1;
 	g->peers.per_minute = g->o->tries;
 	/* What kube_config_release may be given before anything was read. */
 	g->kube = (struct kube_config){.ca_fd = -1, .cert_fd = -1, .key_fd = -1};

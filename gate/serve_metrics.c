@@ -3,7 +3,6 @@
 #include "gate/gate_impl.h"
 #include "net/tls_identity.h"
 
-static const char *const modes[] = {"token", NULL};
 static const char *const ways[] = {"to_server", "to_pod", NULL};
 static const char *const words[] = {"yes", "no", "away", "broken", NULL};
 static const char *const stages[] = {"waiting", "carrying", NULL};
@@ -16,13 +15,13 @@ static const struct metric_desc descs[] = {
 	[METRIC_MODE] = {.name = "gpugate_mode",
 		.help = "By what pods are known: 1 for the mode in force.",
 		.type = METRIC_GAUGE,
-		.label = {{"mode", modes}}},
+		.label = {{"mode", gate_modes}}},
 	[METRIC_ADMITTED] = {.name = "gpugate_admitted_total",
 		.help = "Connections that were let in.",
 		.type = METRIC_COUNTER,
-		.label = {{"mode", modes}}},
+		.label = {{"mode", gate_modes}}},
 	[METRIC_READMITTED] = {.name = "gpugate_readmitted_total",
-		.help = "Of them those by an earlier review, while the API server was away.",
+		.help = "Of them those by what was known before, while the API server was away.",
 		.type = METRIC_COUNTER},
 	[METRIC_REFUSED] = {.name = "gpugate_refused_total",
 		.help = "Connections that were refused.",
@@ -100,11 +99,7 @@ static const struct metric_desc descs[] = {
 
 struct metrics *gate_metrics_new(void)
 {
-	struct metrics *m = metrics_new(descs, sizeof(descs) / sizeof(descs[0]));
-
-	if (m)
-		metric_set(m, METRIC_MODE, 0, 0, 1);
-	return m;
+	return metrics_new(descs, sizeof(descs) / sizeof(descs[0]));
 }
 
 void gate_metrics(void *ctx, struct buf *out)
@@ -113,6 +108,7 @@ void gate_metrics(void *ctx, struct buf *out)
 	struct children_facts f = children_facts(g->children);
 	struct tls_info tls;
 
+	metric_set(g->metrics, METRIC_MODE, g->profile.mode, 0, 1);
 	metric_set(g->metrics, METRIC_CONNECTIONS, 0, 0, (int64_t)g->n_waiting);
 	metric_set(g->metrics, METRIC_CONNECTIONS, 1, 0, (int64_t)g->n_carrying);
 	metric_set(g->metrics, METRIC_CLAIMS, 0, 0, (int64_t)g->picture.n_claims);

@@ -134,6 +134,7 @@ void gate_usage_page(void *ctx, struct buf *out)
 	struct gate_page page = {.version = GATE_PAGE_VERSION,
 		.server = g->o->server,
 		.profile = g->profile.name,
+		.mode = g->profile.mode,
 		.shares = g->selftest.shares,
 		.known = gate_usage_known(g),
 		.looked_ms = g->looked_at_ms};

@@ -6,6 +6,7 @@
  *     kind: ServerProfile
  *     metadata: {name: lupine}
  *     spec:
+ *       mode: token
  *       argv: [/opt/lupine/bin/server]
  *       env: {LUPINE_PORT: "{port}"}
  *       port: 14833
@@ -49,6 +50,7 @@ struct server_profile_env {
 /* Strings live in the arena that it was read into. */
 struct server_profile {
 	const char *name;
+	enum gate_mode mode;      /* by what pods are known */
 	const struct slice *argv; /* templates */
 	size_t n_argv;
 	const struct server_profile_env *env;

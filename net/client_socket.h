@@ -68,8 +68,8 @@ struct server_tls *server_tls_new(struct tls_identity *id);
 void server_tls_free(struct server_tls *t);
 
 /* A connection that was accepted, and that speaks TLS as its server does from now on (1.2 at
- * least). Takes fd, also where it fails; it does not block. who: it, for messages. ERR_NOMEM,
- * ERR_INTERNAL. */
+ * least); with tls NULL a plain one. Takes fd, also where it fails; it does not block. who: it, for
+ * messages. ERR_NOMEM, ERR_INTERNAL. */
 int client_socket_accept(int fd, const char *who, struct server_tls *tls,
 	struct client_socket **ret, struct err *err);
 

@@ -117,9 +117,14 @@ int client_socket_accept(int fd, const char *who, struct server_tls *tls,
 	}
 	s->fd = fd;
 	s->whole = true;
-	s->state = HANDSHAKE;
+	s->state = tls ? HANDSHAKE : READY;
 	buf_init(&s->out, CLIENT_SOCKET_RECORD);
+	client_socket_keepalive(fd);
 	s->host = strdup(who);
+	if (!tls && s->host) {
+		*ret = s;
+		return 0;
+	}
 	rc = s->host ? gnutls_init(&s->tls, GNUTLS_SERVER | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL)
 		     : GNUTLS_E_MEMORY_ERROR;
 	if (rc == 0)
@@ -133,7 +138,6 @@ int client_socket_accept(int fd, const char *who, struct server_tls *tls,
 	}
 	tls_session_attach(&s->session, tls->identity, s->tls);
 	client_socket_transport(s);
-	client_socket_keepalive(fd);
 	*ret = s;
 	return 0;
 }

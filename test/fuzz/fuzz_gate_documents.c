@@ -2,6 +2,7 @@
 /* fuzz: what a gate reads beside its profile: its own GPUServer, and a look at the GPUs; and the
  * page that it writes, as the leader reads it. What is read gives claims that can be found, and a
  * page that is read again. */
+#include <arpa/inet.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,19 @@ static struct picture_gpu gpus[] = {{"GPU-1", UINT64_C(5) << 30, UINT64_C(16) <<
 static struct picture_claim claim = {
 	.uid = "u", .namespace = "n", .name = "p", .gpu = gpus, .n_gpus = 1};
 
+/* Who is at an address has a claim that lets in, and nobody else has one that names it. */
+static void check_address(const struct picture *p, const struct picture_address *a)
+{
+	char text[INET6_ADDRSTRLEN];
+	const char *uid;
+	bool several;
+
+	REQUIRE(inet_ntop(AF_INET6, a->at, text, sizeof(text)) != NULL);
+	uid = picture_at(p, text, &several);
+	REQUIRE(!uid || (!several && !a->shut_out && uid == a->uid && picture_claim(p, uid)));
+	REQUIRE(uid || several || a->shut_out);
+}
+
 static void try_server(const struct json *j)
 {
 	struct picture p = {0};
@@ -27,6 +41,8 @@ static void try_server(const struct json *j)
 			REQUIRE(picture_claim(&p, p.claim[i].uid) != NULL);
 	else
 		REQUIRE(err.msg[0]);
+	for (size_t i = 0; i < p.n_addresses; i++)
+		check_address(&p, &p.address[i]);
 	picture_release(&p);
 }
 
@@ -59,7 +75,8 @@ static void check_page(const struct gate_page *p)
 	if (p->n_claims <= 4096)
 		REQUIRE(gate_page_read(&j, &a, &again, &err) == 0 &&
 			again.n_claims == p->n_claims && again.n_strangers == p->n_strangers &&
-			again.shares == p->shares && again.known == p->known);
+			again.shares == p->shares && again.mode == p->mode &&
+			again.known == p->known);
 	json_release(&j);
 	free(copy);
 	buf_release(&out);

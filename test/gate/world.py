@@ -410,26 +410,14 @@ class World:
         return not os.path.exists(self.cgroup)
 
 
-class Pod:
-    """`gpugate connect`, and connections to its port."""
+class Peer:
+    """Connections to a port, of an address of its own where it is given."""
 
-    def __init__(self, world, token, *options, port):
-        self.world, self.port, self.uid = world, port, None
-        self.folder = os.path.join(world.folder, f"pod-{port}")
-        os.mkdir(self.folder)
-        self.token_path = os.path.join(self.folder, "token")
-        self.write(token)
-        self.process = Process(self.folder, "connect", PROGRAM, "connect", "--servers", f"127.0.0.1:{world.port}", "--port", str(port), "--ca",
-                               world.ca, "--token", self.token_path, *options)
-        self.process.until(lambda: subprocess.run([PROGRAM, "check", "--servers", "x:1", "--port", str(port)], stderr=subprocess.DEVNULL,
-                                                  check=False).returncode == 0, "end in the pod")
-
-    def write(self, token):
-        with open(self.token_path, "w", encoding="ascii") as f:
-            f.write(token)
+    def __init__(self, port, address=None):
+        self.port, self.source = port, address and (address, 0)
 
     def dial(self, word=None, seconds=WAIT_S):
-        s = socket.create_connection(("127.0.0.1", self.port), timeout=seconds)
+        s = socket.create_connection(("127.0.0.1", self.port), seconds, self.source)
         if word:
             s.sendall(word.encode() + b"\n")
         return s
@@ -445,6 +433,26 @@ class Pod:
 
     def env(self):
         return json.loads(self.ask("env"))
+
+
+class Pod(Peer):
+    """`gpugate connect`, and connections to its port."""
+
+    def __init__(self, world, token, *options, port):
+        super().__init__(port)
+        self.world, self.uid = world, None
+        self.folder = os.path.join(world.folder, f"pod-{port}")
+        os.mkdir(self.folder)
+        self.token_path = os.path.join(self.folder, "token")
+        self.write(token)
+        self.process = Process(self.folder, "connect", PROGRAM, "connect", "--servers", f"127.0.0.1:{world.port}", "--port", str(port), "--ca",
+                               world.ca, "--token", self.token_path, *options)
+        self.process.until(lambda: subprocess.run([PROGRAM, "check", "--servers", "x:1", "--port", str(port)], stderr=subprocess.DEVNULL,
+                                                  check=False).returncode == 0, "end in the pod")
+
+    def write(self, token):
+        with open(self.token_path, "w", encoding="ascii") as f:
+            f.write(token)
 
     def refused(self, why, seconds=WAIT_S):
         """A connection ends without a byte, and the log says so."""

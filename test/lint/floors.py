@@ -57,7 +57,7 @@ LIBRARIES = [
     (r"dlfcn\.h$", r"(net/http_client\w*|probe/runtime/rt_dlopen|gate/process/take|probe/runtime/nvml\w*)\.[ch]$"),
     (r"cuda_runtime_api\.h$", r"probe/runtime/rt_linked\.c$"),
     (r"nvrtc\.h$", r"probe/kernels/compile\.c$"),
-    (r"nghttp2/", r"deviceplugin/grpc_\w+\.[ch]$"),
+    (r"nghttp2/", r"(deviceplugin/grpc_\w+|gate/session)\.[ch]$"),
     (r"protobuf-c/|\w+\.pb-c\.h$", r"deviceplugin/\w+\.[ch]$"),
 ]
 
@@ -78,7 +78,7 @@ PURE_SYMBOLS = set("""memcpy memmove memset memcmp memchr memrchr memmem mempcpy
 # What a file of base may call besides and still be fit for those: number parsing (the program never calls setlocale)
 # and the libraries that it wraps, which work on memory only.
 PURE_BASE_SYMBOLS = PURE_SYMBOLS | {"__errno_location", "strtod", "strtof", "strtol", "strtoul", "strtoll",
-                                    "strtoull"}
+                                    "strtoull", "inet_pton"}
 PURE_BASE_PATTERN = re.compile(r"(cJSON|yaml)_\w+$")
 # Arithmetic of the compiler's own library: 128 bits, population counts.
 COMPILER_PATTERN = re.compile(r"__(u?div|u?mod|u?divmod|mul|mulo|popcount|clz|ctz)[sdt]i[234]$")

@@ -36,6 +36,7 @@ TEST(test_least)
 	assert_string_equal(p.name, "lupine");
 	assert_int_equal(p.port, 14833);
 	assert_false(p.inherits);
+	assert_int_equal(p.mode, GATE_MODE_TOKEN);
 	assert_null(p.user);
 	assert_int_equal(p.readiness_ms, 30000);
 	assert_int_equal(p.linger_ms, -1);
@@ -45,6 +46,17 @@ TEST(test_least)
 	assert_int_equal(p.usage.margin_percent, 5);
 	assert_false(p.ends_over);
 	assert_int_equal(p.n_accounts, 0);
+}
+
+TEST(test_mode)
+{
+	struct server_profile p;
+	struct err e;
+
+	assert_int_equal(read_it(HEAD LEAST "  mode: address\n", &p, &e), 0);
+	assert_int_equal(p.mode, GATE_MODE_ADDRESS);
+	assert_int_equal(read_it(HEAD LEAST "  mode: token\n", &p, &e), 0);
+	assert_int_equal(p.mode, GATE_MODE_TOKEN);
 }
 
 TEST(test_usage)
@@ -194,6 +206,8 @@ TEST(test_refused)
 		{"apiVersion: v1\n", "expected poolgate.io/v1alpha1"},
 		{HEAD "  port: 1\n", "argv"},
 		{HEAD "  argv: []\n  port: 1\n", "found 0 words"},
+		{HEAD LEAST "  mode: none\n", "found \"none\""},
+		{HEAD LEAST "  mode: [address]\n", "found a list"},
 		{HEAD "  argv: [server]\n  port: 1\n", "absolute path"},
 		{HEAD "  argv: [/s, \"{nothing}\"]\n  port: 1\n", "{gpu_uuids}"},
 		{HEAD "  argv: [/s, \"{port\"]\n  port: 1\n", "{gpu_uuids}"},
@@ -289,5 +303,70 @@ TEST(test_claims)
 	picture_release(&p);
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_least, test_usage, test_mps, test_words, test_small_share,
-	test_no_gpu, test_percent_is_as_it_was_asked, test_refused, test_claims)
+/* Whose an address is, or why it is nobody's. */
+static const char *at(const struct picture *p, const char *address)
+{
+	bool several;
+	const char *uid = picture_at(p, address, &several);
+
+	assert_true(!uid || !several);
+	return several ? "several" : uid ? uid : "nobody";
+}
+
+/* A pod is known by the address that one claim alone says it has, of a pod that is there. */
+TEST(test_addresses)
+{
+	static const char *const none[] = {"10.0.0.9", "0.0.0.0", "::", "", "a", "10.0.0.1/32"};
+	struct picture p = {0};
+	struct err e;
+
+	assert_int_equal(
+		picture_of(OBJECT("{\"gpus\":[" GPU1 "],\"claims\":[" CLAIM(
+				   "a", ",\"podIPs\":[\"10.0.0.1\",\"fd00::1\"]") "," CLAIM("b",
+				   ",\"podIPs\":[\"10.0.0.2\",\"10.0.0.2\"]") "," CLAIM("c",
+				   ",\"podIPs\":[\"10.0.0.3\"],\"open\":true") "," CLAIM("d",
+				   ",\"podIPs\":[\"10.0.0.4\",\"10.0.0.5\"]") "," CLAIM("e",
+				   ",\"podIPs\":[\"::ffff:10.0.0.5\"]") "," CLAIM("f",
+				   ",\"podIPs\":[\"10.0.0.6\"]") "," CLAIM("g",
+				   ",\"podIPs\":[\"10.0.0.6\"],"
+				   "\"lingers\":\"2027-08-01T10:00:00Z\"") "," CLAIM("h",
+				   ",\"podIPs\":[]") "," CLAIM("i", "") "]}"),
+			&p, &e),
+		0);
+	assert_string_equal(at(&p, "10.0.0.1"), "a");
+	assert_string_equal(at(&p, "::ffff:10.0.0.1"), "a");
+	assert_string_equal(at(&p, "fd00:0:0::1"), "a");
+	assert_string_equal(at(&p, "10.0.0.2"), "b");
+	assert_string_equal(at(&p, "10.0.0.3"), "nobody");
+	assert_string_equal(at(&p, "10.0.0.4"), "d");
+	assert_string_equal(at(&p, "10.0.0.5"), "several");
+	/* one of them may still run there */
+	assert_string_equal(at(&p, "10.0.0.6"), "several");
+	for (size_t i = 0; i < COUNT(none); i++)
+		assert_string_equal(at(&p, none[i]), "nobody");
+	picture_release(&p);
+}
+
+/* What cannot be read is nobody's. */
+TEST(test_no_addresses)
+{
+	static const char *const objects[] = {
+#define IPS(ips) OBJECT("{\"gpus\":[" GPU1 "],\"claims\":[" CLAIM("a", ",\"podIPs\":" ips) "]}")
+		IPS("[\"10.0.0.1/32\"]"), IPS("[\" 10.0.0.1\"]"), IPS("[\"10.1\"]"),
+		IPS("[{\"ip\":\"10.0.0.1\"}]"), IPS("[7,null,\"10.0.0.1\"]"), IPS("\"10.0.0.1\""),
+		IPS("{\"10.0.0.1\":\"10.0.0.1\"}"), IPS("[\"10.0.0.1\",\"::\",\"::1\"]"),
+		IPS("null"), IPS("[\"\"]")};
+
+	for (size_t i = 0; i < COUNT(objects); i++) {
+		struct picture p = {0};
+		struct err e;
+
+		(void)picture_of(objects[i], &p, &e);
+		assert_string_equal(at(&p, "10.0.0.1"), "nobody");
+		picture_release(&p);
+	}
+}
+
+TESTS_BETWEEN(set_up, tear_down, test_least, test_mode, test_usage, test_mps, test_words,
+	test_small_share, test_no_gpu, test_percent_is_as_it_was_asked, test_refused, test_claims,
+	test_addresses, test_no_addresses)

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""By address: a pod is who comes from the one address that its claim names, over a plain connection. Peers here have addresses in 127.77.0.0/16."""
+import hashlib
+import json
+import os
+import socket
+import struct
+import time
+
+import pytest
+from test_bytes import half_closes, one_way, read_all
+from test_who import assert_cut
+from lib import server as servers
+from world import GIB, GPUS, WAIT_S, Peer, rss_kb, until
+
+
+@pytest.fixture(name="world")
+def fixture_world(make):
+    """Nobody looks at its GPUs, which takes pipes."""
+    return make(spec={"mode": "address"}, options=("--look", "0"))
+
+
+def peer(world, host):
+    return Peer(world.port, f"127.77.0.{host}")
+
+
+def holder(world, host, **claim):
+    """A pod whose claim names its address."""
+    one = peer(world, host)
+    one.uid = world.api.claim(podIPs=[one.source[0]], **claim)
+    return one
+
+
+def change(world, uid, **more):
+    with world.api.lock:
+        world.api.claims[uid]["more"].update(more)
+        world.api.tell()
+
+
+def is_in(s):
+    s.sendall(b"x")
+    assert s.recv(1) == b"x"
+
+
+def assert_refused(s):
+    """Not a byte comes."""
+    with s:
+        try:
+            assert s.recv(1) == b""
+        except ConnectionResetError:
+            pass
+
+
+def test_each_pod_reaches_its_own_server(world):
+    one = holder(world, 1, gpus=((GPUS[1], 4 * GIB),))
+    two = holder(world, 2, gpus=((GPUS[2], 4 * GIB),))
+    told = [p.env() for p in (one, two)]
+    assert [t["env"]["CUDA_VISIBLE_DEVICES"] for t in told] == [GPUS[1], GPUS[2]] and told[0]["pid"] != told[1]["pid"]
+    assert world.metric('mode{mode="address"}') == 1 and world.metric('mode{mode="token"}') == 0
+    assert world.metric('admitted_total{mode="address"}') == 2 and world.api.reviews == 0
+    lines = [line for line in world.gate.log().splitlines() if " serving " in line or "a pod is let in" in line]
+    assert len(lines) == 3 and all("mode=address" in line for line in lines)
+    assert json.loads(world.get("/usage")[1])["mode"] == "address"
+
+
+def test_mapped_address(make):
+    """An IPv4 peer of a listener for both families is the IPv4 address."""
+    port = servers.free_ports(1)[0]
+    world = make(spec={"mode": "address"}, options=("--listen", f":{port}"))
+    world.port = port
+    assert holder(world, 1).env()
+
+
+def test_nobodys_address(make):
+    """Ten seconds are waited, since a pod may be quicker than the watch; then it is closed, counted, told, and a try that failed."""
+    world = make(spec={"mode": "address"}, options=("--tries", "1"))
+    holder(world, 1)
+    holder(world, 2)
+    world.api.claim(podIPs=["127.77.0.2", "fd00::2"])
+    holder(world, 3, lingers="2027-08-01T10:00:00Z")
+    holder(world, 4, open=True)
+    late, quiet = peer(world, 5), peer(world, 6)
+    began = time.monotonic()
+    refused = [peer(world, host).dial("env") for host in (2, 3, 4, 7)]
+    # Of the two that come late one has said all it has to say.
+    with late.dial("env") as s, quiet.dial() as q:
+        s.shutdown(socket.SHUT_WR)
+        until(lambda: world.metric('connections{stage="waiting"}') == 6, "crowd")
+        time.sleep(1)
+        world.api.claim(podIPs=[late.source[0]])
+        assert json.loads(s.makefile().read())["env"]
+        world.api.claim(podIPs=[quiet.source[0]])
+        q.sendall(b"env\n")
+        assert q.recv(1) == b"{"
+    for s in refused:
+        assert_refused(s)
+    assert 9.5 < time.monotonic() - began < 9.5 + WAIT_S
+    until(lambda: world.refused("no_claim") == 4, "count")
+    lines = [line for line in world.gate.log().splitlines() if "a pod is refused" in line]
+    assert len(lines) == 4 and all("mode=address" in line for line in lines)
+    assert [line.count("more than one claim") for line in lines if "peer=127.77.0.2 " in line] == [1]
+    assert sum("no pod that holds a GPU" in line for line in lines) == 3
+    for host in (2, 7):
+        assert_refused(peer(world, host).dial())
+    assert world.refused("tries") == 2 and peer(world, 1).env()
+
+
+@pytest.mark.parametrize("what", ["ends", "moves", "is named twice", "lingers"])
+def test_cut_in_the_middle(world, what):
+    pod = holder(world, 1)
+    with pod.dial(f"pour {1 << 40}") as s:
+        assert s.recv(1 << 20)
+        began = time.monotonic()
+        if what == "ends":
+            world.api.release(pod.uid)
+        elif what == "moves":
+            change(world, pod.uid, podIPs=["127.77.0.2"])
+        elif what == "lingers":
+            change(world, pod.uid, lingers="2027-08-01T10:00:00Z")
+        else:
+            holder(world, 1)
+        assert_cut(s)
+        assert time.monotonic() - began < 2 * servers.SLOW
+    line = next(line for line in world.gate.log().splitlines() if "a connection is cut" in line)
+    assert "mode=address" in line and ("its claim has ended" in line) == (what in ("ends", "lingers"))
+    if what == "moves":
+        assert peer(world, 2).env()
+
+
+def test_api_server_away(make):
+    """Who is in stays. By the claims of before pods come in for the operator's time, and that is told; then nobody. A gate that has seen none lets
+    nobody in."""
+    world, blind = (make(spec={"mode": "address"}, options=("--away", "5s")) for _ in range(2))
+    pod, other, unseen = holder(world, 1), holder(world, 2), holder(blind, 1)
+    assert unseen.env()
+    blind.gate.kill()
+    blind.api.leave()
+    blind.start()
+    with pod.dial("echo") as s:
+        is_in(s)
+        world.api.leave()
+        until(lambda: not world.ready(), "unreadiness")
+        assert other.env() and world.metric("readmitted_total") == 1
+        time.sleep(5.2)
+        late = [p.dial("env") for p in (other, unseen)]
+        for one in late:
+            assert_refused(one)
+        until(lambda: world.refused("api_server_away") == blind.refused("api_server_away") == 1, "count")
+        is_in(s)
+    world.api.away = False
+    until(world.ready, "readiness")
+    assert other.env()
+
+
+def test_random_half_closes(world):
+    half_closes(world, holder(world, 1))
+
+
+def test_reset_is_no_end(world):
+    """Whoever breaks off is seen to break off at the other end."""
+    pod = holder(world, 1)
+    with pod.dial("echo") as s:
+        is_in(s)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    until(lambda: world.metric("cut_total") == 1, "cut")
+
+
+def pipes(world):
+    pid, found = world.gate.process.pid, 0
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            found += os.readlink(f"/proc/{pid}/fd/{fd}").startswith("pipe:")
+        except FileNotFoundError:
+            pass
+    return found
+
+
+def test_slow_reader_holds_nobody_up(world):
+    """Who does not read stops its own stream alone, and has a pipe of its own for as long; then it gets all of it."""
+    slow, quick = holder(world, 1), holder(world, 2)
+    for pod in (slow, quick):
+        one_way(pod, 1 << 20, 1)
+    before = pipes(world)
+    with slow.dial(f"pour {200 << 20}") as s:
+        until(lambda: pipes(world) > before, "pipe")
+        one_way(quick, 1 << 20, 2)
+        assert pipes(world) <= before + 2
+        assert read_all(s, hashlib.sha256()) == 200 << 20
+    until(lambda: pipes(world) == before, "end of the pipe")
+
+
+def test_thousand_connections(world):
+    """All carry, and none has a pipe while its sides take what comes."""
+    pod = holder(world, 1)
+    assert pod.ask("sum").startswith(b"0 ")
+    before, some = rss_kb(world.gate.process.pid), pipes(world)
+    all_of_them = []
+    for i in range(1000):
+        s = pod.dial("echo", 60 * servers.SLOW)
+        s.sendall(b"%d\n" % i)
+        all_of_them.append(s)
+    for i, s in enumerate(all_of_them):
+        assert s.recv(16) == b"%d\n" % i
+    each = (rss_kb(world.gate.process.pid) - before) / 1000
+    print(f"each of 1000 connections: {each:.1f} KB")
+    assert world.metric('connections{stage="carrying"}') == 1000 and pipes(world) <= some + 2
+    if not servers.SANITIZED:
+        assert each < 64
+    for s in all_of_them:
+        s.close()
+    until(lambda: world.metric('connections{stage="carrying"}') == 0, "end of all")
+    assert pod.ask("sum").startswith(b"0 ")
