@@ -44,7 +44,7 @@ help:
 	@echo 'make gates [RECORD=1]      instructions and system calls for each request against the recorded ones; silent handshakes'
 	@echo 'make bench-ledger [T=rate]  as root: the ledger in front of a real API server: pods a second, delays, memory'
 	@echo 'make bench-queue          the queue of waiting pods: what it takes to decide on an event, with 10,000 of them'
-	@echo 'make bench-gate            both ends of gpugate beside stunnel at both ends: throughput, CPU for each GB, round trips'
+	@echo 'make bench-gate            gpugate beside stunnel, and by address beside a bare splice loop: throughput, CPU, round trips'
 	@echo 'make bench-scale [SERVERS="100 10000"]  a replica in front of a large pool: list, events, decisions, how long its lock is held, memory'
 	@echo 'make cover                 line coverage of the unit and golden tests'
 	@echo 'make check                 test, lint and san'

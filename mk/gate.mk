@@ -29,13 +29,13 @@ gate-test:
 	@$(PYTHON) test/run --build $(BUILD) --only $(subst $(subst ,, ),$(,),$(GATE_UNITS)) unit
 	@POOLGATE=$(BUILD)/poolgate $(PYTHON) test/run --build $(BUILD) --only '$T' gate
 
-# Both ends of gpugate beside stunnel at both ends, with the same cipher, in one run: half a minute.
+# Both ends of gpugate beside stunnel at both ends, with the same cipher; by address beside a bare splice loop: a minute. T=tls, T=plain: one of them.
 .PHONY: bench-gate
 
 bench-gate:
 	@tools/setup build test bench-gate
-	$(SUB) programs
-	@POOLGATE=$(BUILD)/poolgate $(PYTHON) -B test/bench/gate
+	$(SUB) programs bench-programs
+	@POOLGATE=$(BUILD)/poolgate BENCH=$(abspath $(BUILD))/test/bench $(PYTHON) -B test/bench/gate $T
 
 # ---- `make gate-image`: build/gate-image, and gate-image-check: what it promises ---------------------------------------
 
