@@ -14,6 +14,7 @@
 #include "gate/readmit.h"
 #include "gate/reviews.h"
 #include "gate/selftest.h"
+#include "gate/session.h"
 #include "kube/object_watch.h"
 #include "net/peers.h"
 #include "net/status_server.h"
@@ -34,7 +35,7 @@
 enum guest_stage {
 	GUEST_HANDSHAKE,
 	GUEST_HELLO,
-	GUEST_CLAIM,  /* its claim is not known yet */
+	GUEST_CLAIM,  /* its claim is not known yet, or its session */
 	GUEST_REVIEW, /* its token is being reviewed */
 	GUEST_SERVER, /* its server is starting */
 	GUEST_DIAL,   /* it is being connected to */
@@ -101,6 +102,7 @@ enum gate_refusal {
 	REFUSED_PROTOCOL,
 	REFUSED_NO_CLAIM,
 	REFUSED_TOKEN,
+	REFUSED_SESSION,
 	REFUSED_AWAY,
 	REFUSED_SERVER
 };

@@ -24,7 +24,8 @@ void guest_refuse(struct guest *x, enum gate_refusal why, enum frame_word word, 
 	log_line(&g->log, LOG_LEVEL_WARN, "a pod is refused", log_str("mode", gate_mode(g)),
 		log_str("uid", x->uid[0] ? x->uid : NULL), log_str("peer", x->who),
 		log_str("error", text));
-	if (why == REFUSED_PROTOCOL || why == REFUSED_NO_CLAIM || why == REFUSED_TOKEN)
+	if (why == REFUSED_PROTOCOL || why == REFUSED_NO_CLAIM || why == REFUSED_TOKEN ||
+		why == REFUSED_SESSION)
 		guest_count_failed(x);
 	if (gate_by_address(g)) {
 		guest_end(x);
@@ -53,7 +54,8 @@ static bool shake_hands(struct guest *x)
 		return true;
 	}
 	metric_add(x->gate->metrics, METRIC_REFUSED, REFUSED_HANDSHAKE, 0, 1);
-	log_line(&x->gate->log, LOG_LEVEL_INFO, "no handshake", log_str("peer", x->who),
+	log_line(&x->gate->log, LOG_LEVEL_INFO, "no handshake", log_str("mode", gate_mode(x->gate)),
+		log_str("peer", x->who),
 		log_str("error", late ? "it did not come in time" : err.msg));
 	guest_count_failed(x);
 	guest_end(x);
@@ -107,7 +109,8 @@ static bool read_hello(struct guest *x)
 		take_hello(x);
 	} else if (rc != 0 || end || is_late(x)) {
 		metric_add(x->gate->metrics, METRIC_REFUSED, REFUSED_PROTOCOL, 0, 1);
-		log_line(&x->gate->log, LOG_LEVEL_INFO, "no token", log_str("peer", x->who),
+		log_line(&x->gate->log, LOG_LEVEL_INFO, "no token",
+			log_str("mode", gate_mode(x->gate)), log_str("peer", x->who),
 			log_str("error", rc != 0 ? err.msg
 					 : end   ? "it has hung up"
 						 : "none came in time"));
@@ -194,11 +197,28 @@ static bool wait_for_claim(struct guest *x, bool known, const char *why)
 	return !x->dead;
 }
 
-/* Nothing that could be shown is asked for: at its pod's address is the pod, for as long as the
- * picture is not too old to say so. */
-static bool find_address(struct guest *x)
+/* What it shows stays where it is, for its server. */
+static enum session_word read_session(const struct guest *x, const char *uid)
 {
 	struct gate *g = x->gate;
+	ssize_t n;
+
+	if (!g->profile.session)
+		return SESSION_OURS;
+	n = recv(client_socket_fd(x->tls), g->scratch, SESSION_BYTES_MAX, MSG_PEEK);
+	return session_judge((struct slice){g->scratch, n > 0 ? (size_t)n : 0},
+		slice_of(g->profile.session), slice_of(uid));
+}
+
+/* At its pod's address is the pod, for as long as the picture is not too old to say so. */
+static bool find_address(struct guest *x)
+{
+	static const char *const faults[] = {[SESSION_MORE] = "its session did not come in time",
+		[SESSION_MISSING] = "its first request has no session",
+		[SESSION_FORGED] = "its session is not that of the pod at this address",
+		[SESSION_BROKEN] = "it does not begin as HTTP/2 does"};
+	struct gate *g = x->gate;
+	enum session_word session;
 	bool known = g->readable && (g->connected || clock_ms() - g->good_ms < g->o->away_ms),
 	     several = false;
 	const char *uid = known ? picture_at(&g->picture, x->who, &several) : NULL;
@@ -207,6 +227,13 @@ static bool find_address(struct guest *x)
 		return wait_for_claim(x, known,
 			several ? "more than one claim on this server names this address"
 				: "at this address is no pod that holds a GPU of this server");
+	session = read_session(x, uid);
+	if (session == SESSION_MORE && !is_late(x))
+		return false;
+	if (session != SESSION_OURS) {
+		guest_refuse(x, REFUSED_SESSION, FRAME_NO_TOKEN, faults[session]);
+		return false;
+	}
 	memcpy(x->uid, uid, strlen(uid) + 1);
 	if (!g->connected)
 		tell_readmitted(x, "a pod comes by the claims of before", gate_unready(g));
@@ -338,7 +365,8 @@ static void carry(struct guest *x)
 	if (carry_turn(&x->carry, g->scratch, &more, &over, &err) != 0) {
 		guest_cut(x, err.msg);
 	} else if (over) {
-		log_line(&g->log, LOG_LEVEL_DEBUG, "a connection has ended", log_str("uid", x->uid),
+		log_line(&g->log, LOG_LEVEL_DEBUG, "a connection has ended",
+			log_str("mode", gate_mode(g)), log_str("uid", x->uid),
 			log_int("up", (int64_t)x->carry.down.bytes),
 			log_int("down", (int64_t)x->carry.up.bytes));
 		guest_end(x);

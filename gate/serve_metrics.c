@@ -9,7 +9,7 @@ static const char *const stages[] = {"waiting", "carrying", NULL};
 static const char *const states[] = {"running", "ending", NULL};
 static const char *const shares[] = {"unknown", "held", "exceeded", NULL};
 static const char *const refusals[] = {"busy", "tries", "handshake", "protocol", "no_claim",
-	"token", "api_server_away", "server", NULL};
+	"token", "session", "api_server_away", "server", NULL};
 
 static const struct metric_desc descs[] = {
 	[METRIC_MODE] = {.name = "gpugate_mode",

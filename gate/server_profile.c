@@ -167,14 +167,12 @@ static int read_spec(
 {
 	static const char *const sockets[] = {"own", "inherited"};
 	struct yaml_node *port;
-	size_t mode = GATE_MODE_TOKEN;
 	int64_t number = 0;
 	size_t socket = 0;
 	int rc;
 
-	if ((rc = yaml_known(spec, err, "mode", "argv", "env", "port", "socket", "user",
+	if ((rc = yaml_known(spec, err, "mode", "session", "argv", "env", "port", "socket", "user",
 		     "readiness", "linger", "grace", "usage", "mps", NULL)) != 0 ||
-		(rc = yaml_get_choice(spec, "mode", gate_modes, 2, &mode, err)) != 0 ||
 		(rc = server_profile_read_use(spec, p, err)) != 0 ||
 		(rc = read_argv(spec, a, p, err)) != 0 || (rc = read_env(spec, a, p, err)) != 0 ||
 		(rc = yaml_need(spec, "port", &port, err)) != 0 ||
@@ -186,7 +184,6 @@ static int read_spec(
 		(rc = yaml_get_duration(
 			 spec, "linger", 0, INT64_C(86400000) * 365, &p->linger_ms, err)) != 0)
 		return rc;
-	p->mode = (enum gate_mode)mode;
 	p->port = (uint16_t)number;
 	p->inherits = socket == 1;
 	return yaml_get_duration(spec, "grace", 0, SERVER_PROFILE_GRACE_MAX_MS, &p->grace_ms, err);

@@ -6,7 +6,8 @@
  *     kind: ServerProfile
  *     metadata: {name: lupine}
  *     spec:
- *       mode: token
+ *       mode: address
+ *       session: {header: x-lupine-session}
  *       argv: [/opt/lupine/bin/server]
  *       env: {LUPINE_PORT: "{port}"}
  *       port: 14833
@@ -51,6 +52,7 @@ struct server_profile_env {
 struct server_profile {
 	const char *name;
 	enum gate_mode mode;      /* by what pods are known */
+	const char *session;      /* the header in which a pod's uid must come, too; NULL: none */
 	const struct slice *argv; /* templates */
 	size_t n_argv;
 	const struct server_profile_env *env;

@@ -6,7 +6,7 @@
 #include "base/yaml/yaml_config.h"
 #include "gate/server_profile.h"
 
-/* spec.usage and spec.mps; ERR_INVALID. */
+/* spec.mode and spec.session, spec.usage and spec.mps; ERR_INVALID. */
 int server_profile_read_use(
 	const struct yaml_node *spec, struct server_profile *p, struct err *err);
 

@@ -1,6 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: ServerProfiles: what is done about use of GPUs, and MPS. */
+/* gate: ServerProfiles: by what pods are known, what is done about use of GPUs, and MPS. */
+#include "base/text.h"
 #include "gate/server_profile_impl.h"
+
+static int read_session(const struct yaml_node *spec, struct server_profile *p, struct err *err)
+{
+	struct yaml_node *map, *header;
+	char found[80];
+	int rc = yaml_get_map(spec, "session", &map, err);
+
+	if (rc != 0 || !map)
+		return rc;
+	if (p->mode != GATE_MODE_ADDRESS)
+		return yaml_err(map, err, ERR_INVALID, "a session goes with mode: address alone");
+	if ((rc = yaml_known(map, err, "header", NULL)) != 0 ||
+		(rc = yaml_need(map, "header", &header, err)) != 0 ||
+		(rc = yaml_as_cstr(header, &p->session, err)) != 0)
+		return rc;
+	if (text_dns_label(slice_of(p->session)))
+		return 0;
+	return yaml_err(header, err, ERR_INVALID,
+		"found %s, expected a header's name of a to z, 0 to 9 and '-'",
+		yaml_found(header, found));
+}
+
+static int read_mode(const struct yaml_node *spec, struct server_profile *p, struct err *err)
+{
+	size_t mode = GATE_MODE_TOKEN;
+	int rc = yaml_get_choice(spec, "mode", gate_modes, 2, &mode, err);
+
+	p->mode = (enum gate_mode)mode;
+	return rc == 0 ? read_session(spec, p, err) : rc;
+}
 
 static int read_context(const struct yaml_node *map, uint64_t *ret, struct err *err)
 {
@@ -74,7 +105,9 @@ static int read_mps(const struct yaml_node *spec, struct server_profile *p, stru
 
 int server_profile_read_use(const struct yaml_node *spec, struct server_profile *p, struct err *err)
 {
-	int rc = read_usage(spec, p, err);
+	int rc = read_mode(spec, p, err);
 
+	if (rc == 0)
+		rc = read_usage(spec, p, err);
 	return rc == 0 ? read_mps(spec, p, err) : rc;
 }

@@ -29,8 +29,9 @@ say = $(if $(filter 1,$(V)),,@printf '  %-4s %s\n' '$1' '$(patsubst $(BUILD)/%,%
 PKGS = libmicrohttpd gnutls libcrypto libcjson yaml-0.1
 PKG_CFLAGS := $(patsubst -I%,-isystem%,$(shell $(PKG_CONFIG) --cflags $(PKGS) libcurl 2>/dev/null))
 LIBS := $(shell $(PKG_CONFIG) --libs $(PKGS) 2>/dev/null)
-# What the device plugin alone is linked with.
+# What the device plugin is linked with, and of it the gate.
 DEVICE_LIBS := $(shell $(PKG_CONFIG) --libs libnghttp2 libprotobuf-c 2>/dev/null)
+NGHTTP2_LIBS := $(shell $(PKG_CONFIG) --libs libnghttp2 2>/dev/null)
 CMOCKA_LIBS := $(shell $(PKG_CONFIG) --libs cmocka 2>/dev/null)
 
 IS_CLANG := $(findstring clang,$(shell $(CC) --version 2>/dev/null))

@@ -6,7 +6,7 @@ GATE := $(if $(wildcard gate/main.c),$(BUILD)/gpugate)
 ifneq ($(GATE),)
 $(GATE): $(BUILD)/gate/main.o $(LIB) $(BUILD)/flags
 	$(call say,LD,$@)
-	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(BUILD)/gate/main.o $(LIB) $(LIBS)
+	$Q$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(BUILD)/gate/main.o $(LIB) $(LIBS) $(NGHTTP2_LIBS)
 programs: $(GATE)
 objects: $(BUILD)/gate/main.o
 endif

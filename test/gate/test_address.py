@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import struct
+import threading
 import time
 
 import pytest
@@ -210,3 +211,43 @@ def test_thousand_connections(world):
         s.close()
     until(lambda: world.metric('connections{stage="carrying"}') == 0, "end of all")
     assert pod.ask("sum").startswith(b"0 ")
+
+
+def frame(kind, flags, stream, payload):
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+def first_request(*sessions):
+    """As HTTP/2 begins: SETTINGS, then HEADERS, in two pieces, with these sessions."""
+    block = b"\x83\x84\x86" + b"".join(b"\x10\x10x-lupine-session" + bytes([len(s)]) + s.encode() for s in sessions)
+    return b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + frame(1, 0, 1, block[:9]) + frame(9, 4, 1, block[9:])
+
+
+def test_session(make):
+    """The first request has to say which pod this is, too; what it says is its server's, to the byte."""
+    world = make(spec={"mode": "address", "session": {"header": "x-lupine-session"}}, options=("--look", "0"))
+    pod, other = holder(world, 1), holder(world, 2)
+    silent = pod.dial()
+    silent.sendall(first_request(pod.uid)[:-1])
+    said, more = first_request(pod.uid), os.urandom(1 << 20)
+    with pod.dial() as s:
+        for byte in said:
+            s.sendall(bytes([byte]))
+        sender = threading.Thread(target=lambda: (s.sendall(more), s.shutdown(socket.SHUT_WR)))
+        sender.start()
+        came = s.makefile("rb").read()
+        sender.join()
+    assert b"PRI * HTTP/2.0\r\n" + came == said + more
+    for n, text in enumerate((first_request(other.uid), first_request(), first_request(pod.uid, other.uid), b"GET / HTTP/1.1\r\n\r\n", b"env\n")):
+        with pod.dial() as s:
+            s.sendall(text)
+            assert_refused(s)
+        until(lambda n=n: world.refused("session") == n + 1, "count")
+    with other.dial() as s:
+        s.sendall(said)
+        assert_refused(s)
+    assert_refused(silent)
+    until(lambda: world.refused("session") == 7, "count")
+    lines = [line.split("error=")[1] for line in world.gate.log().splitlines() if "a pod is refused" in line]
+    assert [sum(word in line for line in lines) for word in ("not that of the pod", "has no session", "as HTTP/2 does", "in time")] == [3, 1, 2, 1]
+    assert world.metric('admitted_total{mode="address"}') == 1

@@ -55,6 +55,10 @@ TEST(test_mode)
 
 	assert_int_equal(read_it(HEAD LEAST "  mode: address\n", &p, &e), 0);
 	assert_int_equal(p.mode, GATE_MODE_ADDRESS);
+	assert_null(p.session);
+	assert_int_equal(
+		read_it(HEAD LEAST "  mode: address\n  session: {header: x-s}\n", &p, &e), 0);
+	assert_string_equal(p.session, "x-s");
 	assert_int_equal(read_it(HEAD LEAST "  mode: token\n", &p, &e), 0);
 	assert_int_equal(p.mode, GATE_MODE_TOKEN);
 }
@@ -207,7 +211,11 @@ TEST(test_refused)
 		{HEAD "  port: 1\n", "argv"},
 		{HEAD "  argv: []\n  port: 1\n", "found 0 words"},
 		{HEAD LEAST "  mode: none\n", "found \"none\""},
-		{HEAD LEAST "  mode: [address]\n", "found a list"},
+		{HEAD LEAST "  mode: [address]\n", "found a sequence"},
+		{HEAD LEAST "  session: {header: x}\n", "goes with mode: address alone"},
+		{HEAD LEAST "  mode: address\n  session: {}\n", "header"},
+		{HEAD LEAST "  mode: address\n  session: {header: X-A}\n", "found \"X-A\""},
+		{HEAD LEAST "  mode: address\n  session: {header: x, a: 1}\n", "\"a\""},
 		{HEAD "  argv: [server]\n  port: 1\n", "absolute path"},
 		{HEAD "  argv: [/s, \"{nothing}\"]\n  port: 1\n", "{gpu_uuids}"},
 		{HEAD "  argv: [/s, \"{port\"]\n  port: 1\n", "{gpu_uuids}"},
