@@ -139,7 +139,7 @@ def test_release_by_the_command(fresh):
 @pytest.mark.parametrize("words", [[], ["release", "ml/whole"]])
 def test_a_server_that_is_no_url_is_wrong_usage(url, words):
     done = subprocess.run([PROGRAM, "pool", *words, "--server", url], capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and f"--server {url}: expected http://HOST:PORT" in done.stderr
+    assert done.returncode == 2 and f'--server takes http://HOST:PORT or https://HOST:PORT, found "{url}"' in done.stderr
 
 
 def test_without_uid_the_name_is_the_key(fresh):

@@ -13,6 +13,7 @@
 #include "webhook/edge/pool/pool_report.h"
 
 #define DEFAULT_SERVER "http://127.0.0.1:8081"
+#define SERVER_FORM "http://HOST:PORT or https://HOST:PORT"
 #define TIMEOUT_MS 10000
 #define ANSWER_MAX (64u << 20)
 #define TABLE_MAX (256u << 20)
@@ -26,7 +27,8 @@ struct options {
 
 static const char *const formats[] = {"table", "json", NULL};
 static const struct opt options[] = {
-	OPT_TEXT(options, server, "--server", "URL", "the admin listener (" DEFAULT_SERVER ")"),
+	OPT_TEXT(options, server, "--server", "URL", "the admin listener (" DEFAULT_SERVER ")",
+		.form = SERVER_FORM),
 	OPT_TEXT(options, pool, "--pool", "FILE|DIR", "GPUServer documents instead of a server"),
 	USAGE_FORMAT(options, json, "table|json", formats, "table or json"),
 	OPT_TEXT(options, uid, "--uid", "UID", "release: the one of this uid"),
@@ -257,8 +259,8 @@ static int operands(struct options *o, char **words)
 	}
 	if (o->server && strncmp(o->server, "http://", 7) != 0 &&
 		strncmp(o->server, "https://", 8) != 0) {
-		return usage_wrong("pool",
-			"--server %s: expected http://HOST:PORT or https://HOST:PORT", o->server);
+		return usage_wrong(
+			"pool", "--server takes " SERVER_FORM ", found \"%s\"", o->server);
 	}
 	if (o->pool && (o->server || o->release)) {
 		return usage_wrong(
