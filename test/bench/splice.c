@@ -47,7 +47,7 @@ static void begin(int from, int to)
 static struct sockaddr_in at(const char *port)
 {
 	return (struct sockaddr_in){.sin_family = AF_INET,
-		.sin_port = htons((uint16_t)atoi(port)),
+		.sin_port = htons((uint16_t)strtoul(port, NULL, 10)),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 
