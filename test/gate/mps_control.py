@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Plays nvidia-cuda-mps-control: one command of its standard input, in the folder that it finds its daemon by. There `clients` has those of the
-server 4711, `mode` says how it answers (well, refuses, fails, hangs), and `heard` is what it was told, with whether the client lived then."""
+server 4711, `mode` says how it answers (well, refuses, fails, hangs), `asked` is there when it was asked, and `heard` is whom it was told to end, with
+whether the client lived then."""
 import os
 import sys
 import time
@@ -17,6 +18,8 @@ def read(name):
 def main():
     word, *pids = sys.stdin.readline().split()
     mode = read("mode")
+    with open(os.path.join(FOLDER, "asked"), "w", encoding="ascii"):
+        pass
     if mode == "fails":
         sys.exit("Cannot find MPS control daemon process")
     if mode == "hangs":

@@ -25,6 +25,9 @@ class Mps:
             f.write(text)
         os.rename(path + ".new", path)
 
+    def asked(self):
+        return os.path.exists(os.path.join(self.folder, "asked"))
+
     def heard(self):
         try:
             with open(os.path.join(self.folder, "heard"), encoding="ascii") as f:
@@ -50,7 +53,7 @@ class Pair:
         self.nvml.says({0: [(self.pid, 9 * GIB), (self.innocent, 8 * GIB)]})
         until(lambda: [c["used"] for c in usage(self.world)["claims"]] == [9 * GIB, 8 * GIB], "look")
         self.clock.goes_on(15)
-        until(lambda: any(c["overShare"] for c in usage(self.world)["claims"]), "word of it")
+        until(lambda: self.world.metric("over_share_total") == 1, "word of it")
 
     def claim_ends(self):
         self.world.api.release(self.pods[0].uid)
@@ -97,7 +100,7 @@ def test_who_leaves_by_itself(pair):
     two = pair("fails", "polite")
     two.claim_ends()
     until(lambda: not alive(two.pid), "end of the server")
-    assert alive(two.innocent) and two.stuck() == []
+    assert alive(two.innocent) and two.stuck() == [] and not two.mps.asked()
 
 
 @pytest.mark.parametrize("how,answers", [("takes_more", "refuses"), ("claim_ends", "fails"), ("claim_ends", "hangs")])
@@ -105,8 +108,8 @@ def test_without_an_answer_nobody_is_ended(pair, how, answers):
     """That is said, the leader is told of the GPU, and it is tried again. A next gate does the same."""
     two = pair(answers)
     getattr(two, how)()
-    until(lambda: two.world.metric('servers{state="ending"}') == 1, "end's beginning")
-    two.clock.goes_on(15)
+    until(two.mps.asked, "question to MPS")
+    two.clock.goes_on(3)
     until(lambda: two.stuck() == [(two.pods[0].uid, GPUS[0])], "word that it is not ended")
     assert two.world.metric("claims_stuck") == 1 and two.world.gate.log().count("MPS does not answer") == 1
     if answers == "refuses":
@@ -114,7 +117,7 @@ def test_without_an_answer_nobody_is_ended(pair, how, answers):
     if answers == "fails":
         two.world.gate.kill()
         two.world.start()
-        two.clock.goes_on(15)
+        two.clock.goes_on(3)
         until(lambda: two.stuck() == [(two.pods[0].uid, GPUS[0])], "the next gate's word")
     assert alive(two.pid)
     two.mps.write("mode", "well")
