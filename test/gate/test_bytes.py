@@ -113,7 +113,7 @@ def test_slow_reader_holds_nobody_up(world):
         one_way(quick, 1 << 20, 1)
         time.sleep(1)
         after = [rss_kb(p.process.pid) for p in (world.gate, slow.process)]
-        assert all(b - a < 1024 * servers.SLOW for a, b in zip(before, after)), (before, after)
+        assert servers.SANITIZED or all(b - a < 1024 * servers.SLOW for a, b in zip(before, after)), (before, after)
         one_way(quick, 1 << 20, 2)
         assert read_all(s, hashlib.sha256()) == 200 << 20
 
