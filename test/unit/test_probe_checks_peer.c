@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/check/checks_peer, and what all checks share (checks_shared): copies between two GPUs,
- * records of what is wrong, errors of the runtime. */
+/* test: probe/check/checks_peer, and what all checks share (checks_shared): copies between two
+ * GPUs, records of what is wrong, errors of the runtime. */
 #include "probe/check/checks_peer.h"
 
 #include <math.h>

@@ -7,12 +7,6 @@
 #include "webhook/core/pod/late.h"
 #include "webhook/core/validate/validate_check.h"
 
-int check_in(struct checking *c, const struct pod_container *pc, const char *where)
-{
-	err_in(c->err, "%s", where);
-	return err_in(c->err, "%s", pc->path + 1);
-}
-
 static bool units_are(const struct json *j, const struct json_node *v, uint64_t units)
 {
 	struct slice s = json_is(v, JSON_STRING) ? json_inside(j, v) : json_raw(j, v);

@@ -6,40 +6,7 @@
 #include "webhook/core/pod/foreign.h"
 #include "webhook/core/pod/gate_end.h"
 #include "webhook/core/pod/queue_read.h"
-#include "webhook/core/pod/rendered.h"
 #include "webhook/core/validate/validate_check.h"
-
-static int missing(struct checking *c, struct slice name, const char *what, const char *where)
-{
-	MISMATCH(c, "the injected %s %.*s is missing", what, (int)(name.len > 100 ? 100 : name.len),
-		name.at);
-	return err_in(c->err, "%s", where);
-}
-
-int check_parts(struct checking *c, const struct json_node *array, const char *key,
-	const struct check_part *parts, size_t n, const char *what, const char *where)
-{
-	struct slice *names = arena_array(c->a, n, sizeof(*names));
-	struct json_hit *hits = arena_array(c->a, n, sizeof(*hits));
-
-	for (size_t i = 0; parts && names && i < n; i++)
-		names[i] = parts[i].name;
-	if (!parts || !names || !hits ||
-		json_find_each(c->pod->j, array, key, names, n, false, c->a, hits) != 0)
-		return err_set(c->err, ERR_NOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++) {
-		if (!hits[i].node)
-			return missing(c, names[i], what, where);
-		if (rendered_there(parts[i].json, c->pod->j, hits[i].node, c->a))
-			continue;
-		if (c->a->failed)
-			return err_set(c->err, ERR_NOMEM, "out of memory");
-		MISMATCH(c, "the injected %s %.*s is not as it was injected", what,
-			(int)(names[i].len > 100 ? 100 : names[i].len), names[i].at);
-		return err_in(c->err, "%s/%zu", where, hits[i].index);
-	}
-	return 0;
-}
 
 /* Containers that the plan does not speak of must hold nothing of ours. */
 static int check_others(struct checking *c)
