@@ -124,6 +124,36 @@ def test_a_leader_ends_between_two_writes(c, ends):
         c.proxy.delay(0)
 
 
+def bind(c, name, ns):
+    """Where nothing schedules: deleted by force it may run on."""
+    c.client.call("POST", c.client.path("pods", ns, name, "binding"), {
+        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"kind": "Node", "name": "node-1"}})
+
+
+def test_who_is_deleted_by_force_keeps_his_seat(c):
+    """For as long as his claim lingers; then who comes for him goes before an older pod."""
+    c, replicas = c
+    replicas.wait_leader()
+    with servers(c, {"gpu-a": 2}), client_namespace(c, name="seats") as ns:
+        for i in range(2):
+            c.client.create(member("ring", i, 2), namespace=ns)
+        wait_for(lambda: len(let_go(c, [ns])) == 2, 30, "a gang that runs")
+        bind(c, "ring-1", ns)
+        c.client.delete("pods", "ring-1", ns, grace=0)
+        c.client.create(waiting("old"), namespace=ns)
+        time.sleep(1.1)  # ages are told in seconds
+        c.client.create(member("ring", 2, 2), namespace=ns)
+
+        def seated():
+            told = condition(c.client.get("pods", "ring-2", ns))
+            lingers = [x for x in held(c) if x["name"] == "ring-1"]
+            assert not (lingers and told and "number 1 of" in told["message"]), (told, lingers)
+            return "ring-2" in let_go(c, [ns])
+
+        wait_for(seated, 60, "who has the seat")
+        assert let_go(c, [ns]) == {"ring-0", "ring-2"} and len(held(c)) == 2
+
+
 def test_who_forges_a_size(c):
     """A size can be neither changed nor made up afterwards; another one is told, and moves nobody."""
     c, replicas = c

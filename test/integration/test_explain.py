@@ -106,14 +106,28 @@ def test_a_foreign_gate_and_a_gang(tmp_path, injected):
     assert "it is its turn" in explain(tmp_path, pods, servers, "ml/g0")[1]
 
 
+def gang_key(name, size):
+    """As claims have it."""
+    key = 0xcbf29ce484222325
+    for c in name.encode():
+        key = (key ^ c) * 0x100000001b3 % 2**64
+    key = (key * 31 + size) % 2**64
+    return (key ^ key >> 32) % 2**32
+
+
 def test_who_is_being_deleted_has_his_seat(tmp_path, injected):
     """For as long as his claim stands: who comes for him goes behind an older pod."""
     gang = {"annotations": {**injected["metadata"]["annotations"], "poolgate.io/gang": "g", "poolgate.io/gang-size": "2"}}
     pods = [pod(injected, "old", 1, GATE), pod(injected, "g0", 2, **gang), pod(injected, "g1", 2, **gang), pod(injected, "g2", 3, GATE, **gang)]
     servers = [server("gpu-01", 2, [("g0", "gpu-0", 8000), ("g1", "gpu-1", 8000)])]
+    for claim in servers[0]["status"]["claims"]:
+        claim.update(gangKey=gang_key("g", 2), gangSize=2, gangBytes=32000 * MB)
     pods[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:10:00Z"
     assert "it is number 2 of 2" in explain(tmp_path, pods, servers, "ml/g2")[1]
-    servers = [server("gpu-01", 2, [("x", "gpu-0", 8000), ("g1", "gpu-1", 8000)])]
+    # by force: his claim alone is left
+    del pods[1]
+    assert "it is number 2 of 2" in explain(tmp_path, pods, servers, "ml/g2")[1]
+    del servers[0]["status"]["claims"][0]["gangKey"]
     assert "it is number 1 of 2" in explain(tmp_path, pods, servers, "ml/g2")[1]
 
 
@@ -124,7 +138,7 @@ def test_a_job_that_has_grown(tmp_path, injected):
             "ownerReferences": [job]}
     pods = [pod(injected, "old", 1, GATE), *(pod(injected, f"g{i}", 2, *([GATE] if i else []), **gang) for i in range(3))]
     servers = [server("gpu-01", 4, [("g0", "gpu-0", 8000), ("g0", "gpu-1", 8000), ("x", "gpu-2", 8000)])]
-    servers[0]["status"]["claims"][0]["gangSize"] = 2
+    servers[0]["status"]["claims"][0].update(gangSize=2, gangBytes=32000 * MB)
     grown = {**INSTALLED, "/apis/batch/v1/namespaces/ml/jobs/j": {"metadata": {"name": "j", "uid": "o1"}, "spec": {"parallelism": 9}}}
     places = [re.search("it is number . of .", explain(tmp_path, pods, servers, f"ml/{p}", installed=grown)[1]).group()
               for p in ("g1", "old", "g2")]

@@ -41,7 +41,8 @@ static void show(const struct pods_api_pod *p, struct buf *out)
 		buf_str(out, ",\"annotations\":{\"poolgate.io/plan\":");
 		buf_json_str(out, slice_of(p->plan));
 		if (strstr(p->plan, "\"gang\":"))
-			buf_str(out, ",\"poolgate.io/gang\":\"as in the plan\"");
+			buf_str(out, ",\"poolgate.io/gang\":\"as in the "
+				     "plan\",\"poolgate.io/gang-size\":\"too\"");
 		if (p->place)
 			buf_fmt(out, ",\"poolgate.io/place\":\"%s\"", p->place);
 		if (*p->since)

@@ -23,12 +23,23 @@ FIXTURE(tear_down)
 
 #define WHOLE "16000000000"
 #define OF_G PLAN_GANG("g", "4", "1", "100")
+#define OF_TWO PLAN_GANG("g", "2", "1", "100")
+/* A seat of these, as the leader writes it. */
+#define SEAT(uid, name, gpu)                                                                       \
+	"{'uid':'" uid "','namespace':'n','name':'" name                                           \
+	"','state':'bound','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':"       \
+	"'00000000000000aa','servers':['a'],'gangSize':2,'gangBytes':32000000000,'gpus':["         \
+	"{'id':'" gpu "','bytes':" WHOLE "}]}"
 /* Of a gang that u1 decides. */
 #define OF_GANG(uid, name, gpu, more)                                                              \
 	"{'uid':'" uid "','namespace':'n','name':'" name                                           \
 	"','state':'bound','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':"       \
 	"'00000000000000aa','servers':['a']," more "'gang':'u1','gpus':[{'id':'" gpu               \
 	"','bytes':" WHOLE "}]}"
+
+#define BY_JOB(name, uid)                                                                          \
+	"{\"apiVersion\":\"batch/v1\",\"kind\":\"Job\",\"name\":\"" name "\",\"uid\":\"" uid       \
+	"\",\"controller\":true}"
 
 static void put(const char *name, const char *status)
 {
@@ -204,13 +215,13 @@ TEST(r19_who_decided_has_ended_and_nobody_was_let_go)
  * behind it. */
 TEST(w11_who_is_missing_joins_first)
 {
-	put("a", STATUS(CLAIM_ON("u1", "g0", "bound", "'a'", "gpu-0", WHOLE) "," CLAIM_ON(
+	put("a", STATUS(SEAT("u1", "g0", "gpu-0") "," CLAIM_ON(
 			 "x1", "x", "bound", "'a'", "gpu-1", WHOLE)));
-	pod_put(api, "g0", "u1", PLAN_GANG("g", "2", "1", "100"));
+	pod_put(api, "g0", "u1", OF_TWO);
 	pod_put(api, "x", "x1", NULL);
 	pod_put_waiting(api, "old", "w1", PLAN_WAITS("1", "100"), 10);
 	pod_put_waiting(api, "more", "u9", PLAN_GANG("g", "2", "2", "100"), 9);
-	pod_put_waiting(api, "g1", "u2", PLAN_GANG("g", "2", "1", "100"), 30);
+	pod_put_waiting(api, "g1", "u2", OF_TWO, 30);
 	claims_api_run(api);
 	assert_false(pod_is_let_go(api, "u2", 500));
 	pod_gone(api, "x1");
@@ -223,18 +234,76 @@ TEST(w11_who_is_missing_joins_first)
 /* One that is being deleted lives on, and has its claim: nobody is missing before it is gone. */
 TEST(w11_who_is_being_deleted_is_not_missing)
 {
-	put("a", STATUS(CLAIM_ON("u1", "g0", "bound", "'a'", "gpu-0", WHOLE) "," CLAIM_ON(
-			 "u2", "g1", "bound", "'a'", "gpu-1", WHOLE)));
-	pod_put(api, "g0", "u1", PLAN_GANG("g", "2", "1", "100"));
-	pod_put(api, "g1", "u2", PLAN_GANG("g", "2", "1", "100"));
+	put("a", STATUS(SEAT("u1", "g0", "gpu-0") "," SEAT("u2", "g1", "gpu-1")));
+	pod_put(api, "g0", "u1", OF_TWO);
+	pod_put(api, "g1", "u2", OF_TWO);
 	pod_delete(api, "u2", 3600);
 	pod_put_waiting(api, "old", "w1", PLAN_WAITS("1", "100"), 10);
-	pod_put_waiting(api, "g2", "u3", PLAN_GANG("g", "2", "1", "100"), 30);
+	pod_put_waiting(api, "g2", "u3", OF_TWO, 30);
 	claims_api_run(api);
 	assert_true(pod_is_told(api, "u3", "it is number 2 of 2 that wait", SOON));
 	pod_gone(api, "u2");
 	assert_true(pod_is_let_go(api, "u3", SOON));
 	assert_false(pod_is_let_go(api, "w1", 0));
+}
+
+/* Who is deleted by force is gone at once, and his claim lingers: that is his seat, for the next
+ * leader, too. */
+TEST(w11_who_is_gone_by_force_has_his_seat)
+{
+	api->cfg.grace_ms = 3600000;
+	put("a", STATUS(""));
+	put_gang(OF_TWO, 2);
+	claims_api_run(api);
+	assert_int_equal(let_go('u', 2, SOON), 2);
+	assert_true(status_has(api, "a", "'gangSize':2,'gangBytes':32000000000", 0));
+	pod_place(api, "u2");
+	pod_gone(api, "u2");
+	assert_true(status_has(api, "a", "'lingers'", SOON));
+	pod_put_waiting(api, "old", "w1", PLAN_WAITS("1", "100"), 10);
+	pod_put_waiting(api, "g2", "u3", OF_TWO, 30);
+	assert_true(pod_is_told(api, "u3", "it is number 2 of 2 that wait", SOON));
+	claims_api_next_leader(api);
+	pod_put_waiting(api, "g3", "u4", OF_TWO, 31);
+	assert_true(pod_is_told(api, "u4", "it is number 3 of 3 that wait", SOON));
+	assert_true(status_has(api, "a", "'u2'", 0));
+}
+
+/* A small member that is gone leaves no room for a large one; a large one that is gone does, beside
+ * a small one. */
+TEST(w11_no_more_than_it_began_with)
+{
+	put("a", STATUS(CLAIM_ON("x1", "x", "bound", "'a'", "gpu-1", "15840000000")));
+	pod_put(api, "x", "x1", NULL);
+	pod_put_waiting(api, "g0", "u1", OF_TWO, 30);
+	pod_put_waiting(api, "g1", "u2", PLAN_GANG("g", "2", "1", "1"), 30);
+	claims_api_run(api);
+	assert_int_equal(let_go('u', 2, SOON), 2);
+	pod_gone(api, "u2");
+	pod_put_waiting(api, "old", "w1", PLAN_WAITS("1", "100"), 10);
+	pod_put_waiting(api, "g2", "u3", OF_TWO, 31);
+	assert_true(pod_is_told(api, "u3", "it is number 2 of 2 that wait", SOON));
+	pod_put_waiting(api, "g3", "u4", PLAN_GANG("g", "2", "1", "1"), 40);
+	assert_true(pod_is_let_go(api, "u4", SOON));
+	pod_gone(api, "u1");
+	assert_true(pod_is_let_go(api, "u3", SOON));
+	assert_false(pod_is_let_go(api, "w1", 0));
+}
+
+/* Of which none lives any more: nobody is missing in it. */
+TEST(w11_a_gang_that_has_ended_has_no_seats)
+{
+	put("a", STATUS(CLAIM_ON("x1", "x", "bound", "'a'", "gpu-0", WHOLE) "," CLAIM_ON(
+			 "x2", "y", "bound", "'a'", "gpu-1", WHOLE)));
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "y", "x2", NULL);
+	pod_put(api, "g0", "u1", OF_TWO);
+	pod_owner(api, "u1", BY_JOB("two", "o1"));
+	pod_phase(api, "u1", "Succeeded");
+	pod_put_waiting(api, "old", "w1", PLAN_WAITS("1", "100"), 10);
+	pod_put_owned(api, "g1", "u2", OF_TWO, 30, BY_JOB("two", "o1"));
+	claims_api_run(api);
+	assert_true(pod_is_told(api, "u2", "it is number 2 of 2 that wait", SOON));
 }
 
 /* Who forges the size belongs to no gang that runs, and holds nobody of it up but those who have
@@ -251,9 +320,6 @@ TEST(w11_another_size)
 	assert_false(pod_is_let_go(api, "u2", 0));
 }
 
-#define BY_JOB(name, uid)                                                                          \
-	"{\"apiVersion\":\"batch/v1\",\"kind\":\"Job\",\"name\":\"" name "\",\"uid\":\"" uid       \
-	"\",\"controller\":true}"
 #define JOB(uid, parallelism)                                                                      \
 	"{\"metadata\":{\"name\":\"j\",\"uid\":\"" uid                                             \
 	"\"},\"spec\":{\"parallelism\":" parallelism "}}"
@@ -377,6 +443,8 @@ TEST(w9_a_gang_says_why)
 
 TESTS_BETWEEN(set_up, tear_down, r19_nobody_is_torn, r19_a_leader_dies, r19_taken_back,
 	r19_who_decided_has_ended, r19_who_decided_has_ended_and_nobody_was_let_go,
-	w11_who_is_missing_joins_first, w11_who_is_being_deleted_is_not_missing, w11_another_size,
+	w11_who_is_missing_joins_first, w11_who_is_being_deleted_is_not_missing,
+	w11_who_is_gone_by_force_has_his_seat, w11_no_more_than_it_began_with,
+	w11_a_gang_that_has_ended_has_no_seats, w11_another_size,
 	w11_an_adopted_claim_says_how_many_began, w11_as_many_as_the_job_says, w11_a_job_that_grows,
 	w11_a_job_of_its_own_namespace, w9_a_gang_says_why)

@@ -51,17 +51,25 @@ static void read_word(struct queue *q, struct queue_pod *p, struct slice w)
 		p->since_ms = NOW - 1000 * (int64_t)number(value);
 	else if (slice_is(key, "go"))
 		p->gang_let_go = (uint32_t)number(value);
-	else if (slice_is(key, "began"))
-		p->gang_began = (uint32_t)number(value);
-	else if (slice_is(w, "foreign"))
+	else if (slice_is(key, "began")) {
+		p->gang_began.size = (uint32_t)number(before(value, '/', &more));
+		p->gang_began.bytes = number(more) * MB;
+	} else if (slice_is(key, "missing")) {
+		p->gang_missing = (uint32_t)number(before(value, '/', &more));
+		p->gang_left = more.len ? number(more) * MB : UINT64_MAX;
+	} else if (slice_is(w, "foreign"))
 		p->foreign = true;
 	else if (slice_is(w, "claimed"))
 		p->claimed = true;
-	else if (slice_is(key, "leaving"))
-		p->gang_leaving = (uint32_t)number(value);
 	else if (slice_is(w, "lives") || slice_is(w, "ended") || slice_is(w, "leaves"))
-		q->members[q->n_members++] = (struct queue_member){
-			p, slice_is(w, "ended"), slice_is(w, "leaves"), p->gang_began};
+		q->members[q->n_members++] = (struct queue_member){.pod = p,
+			.ended = slice_is(w, "ended"),
+			.leaving = slice_is(w, "leaves"),
+			.began = p->gang_began};
+	else if (slice_is(key, "gone"))
+		q->members[q->n_members++] = (struct queue_member){.began = p->gang_began,
+			.namespace = p->namespace,
+			.bytes = number(value) * MB};
 	else if (slice_is(key, "of"))
 		p->owner = value;
 	else if (slice_is(w, "whole"))
@@ -75,6 +83,7 @@ static void read_word(struct queue *q, struct queue_pod *p, struct slice w)
 		p->gang_job = slice_starts(more, SLICE("j"));
 		p->gang_size = (uint32_t)number(
 			(struct slice){more.at + p->gang_job, more.len - (size_t)p->gang_job});
+		p->gang_began.key = queue_gang_key(p);
 	} else {
 		struct arena *a = &q->pool.arena;
 		struct slice amount = before(w, 'x', &more);
@@ -86,8 +95,9 @@ static void read_word(struct queue *q, struct queue_pod *p, struct slice w)
 	}
 }
 
-/* "NAMESPACE/NAME whole 2x50% prio=1 age=SECONDS gang=NAME/SIZE go=N leaving=N began=N foreign
- * claimed of=OWNER lives ended leaves; ...": the uid is the name; SIZE of a Job is "j2". */
+/* "NAMESPACE/NAME whole 2x50% prio=1 age=SECONDS of=OWNER gang=NAME/SIZE go=N missing=N/MB
+ * began=SIZE/MB foreign claimed lives ended leaves gone=MB; ...": the uid is the name; SIZE of a
+ * Job is "j2". */
 static void read_pods(struct queue *q, const char *text)
 {
 	struct slice rest = slice_of(text), w;
@@ -276,20 +286,18 @@ static const struct row rows[] = {
 	{"all claims stand", FULL, NULL, NULL, "x/p 1x100% claimed; x/q 1x100% claimed gang=g/1",
 		"p start 1; q start 2"},
 	{"who is missing in a gang that runs is first, alone", ONE, "x=9", NULL,
-		"x/p 1x50% gang=g/4 go=2; x/q 1x100% gang=g/4 go=2; y/r 1x50% prio=9",
+		"x/p 1x50% gang=g/4 go=2 missing=2; x/q 1x100% gang=g/4 go=2 missing=2; "
+		"y/r 1x50% prio=9",
 		"p start 1 0/0=4000; q no-room 1; r start 2 0/0=4000"},
 	{"who is one too many is not", ONE, "x=9", NULL,
 		"x/p 1x100% gang=g/4 go=4 age=9; y/r 1x100%", "p no-room 1; r start 1 0/0=8000"},
-	{"nor who comes for one that is being deleted and holds its claim yet", ONE, "x=9", NULL,
-		"x/p 1x100% gang=g/4 go=1 leaving=3; y/r 1x100%",
+	{"nor who asks more than is left of what it began with", ONE, "x=9", NULL,
+		"x/p 1x100% gang=g/4 go=1 missing=3/7999; y/r 1x100%",
 		"p no-room 1; r start 1 0/0=8000"},
-	{"but for the one that is missing besides", TWO, "x=9", NULL,
-		"x/p 1x100% gang=g/4 go=1 leaving=2; x/q 1x100% gang=g/4 go=1 leaving=2; "
-		"y/r 1x100%",
-		"p start 1 0/0=8000; q no-room 1; r start 2 0/1=8000"},
-	{"nor for those of a Job", ONE, "x=9", NULL,
-		"x/p 1x100% gang=g/j4 of=a go=1 leaving=3 began=4; y/r 1x100%",
-		"p no-room 1; r start 1 0/0=8000"},
+	{"the older have it", TWO, "x=9", NULL,
+		"x/p 1x100% gang=g/4 go=1 missing=3/8000; "
+		"x/q 1x100% gang=g/4 go=1 missing=3/8000 age=1; y/r 1x100%",
+		"p no-room 1; q start 1 0/0=8000; r start 2 0/1=8000"},
 	{"those of two Jobs are two", TWO, NULL, NULL,
 		"x/p 1x100% gang=g/j2 of=a; x/q 1x100% gang=g/j2 of=b; x/r 1x100% gang=g/j2 of=b",
 		"p incomplete 0; q start 1 0/0=8000; r start 2 0/1=8000"},
@@ -297,17 +305,14 @@ static const struct row rows[] = {
 		"x/p 1x100% gang=g/j9 of=a go=1; x/q 1x100% gang=g/j9 of=a go=1; y/r 1x100%",
 		"p no-room 1; q no-room 2; r start 1 0/0=8000"},
 	{"but for who is missing among those who began", TWO, "x=9", NULL,
-		"x/p 1x100% gang=g/j9 of=a go=1 began=2; x/q 1x100% gang=g/j9 of=a go=1 began=2; "
-		"y/r 1x100%",
+		"x/p 1x100% gang=g/j9 of=a go=1 missing=1; "
+		"x/q 1x100% gang=g/j9 of=a go=1 missing=1; y/r 1x100%",
 		"p start 1 0/0=8000; q no-room 1; r start 2 0/1=8000"},
-	{"who began are all there", ONE, "x=9", NULL,
-		"x/p 1x100% gang=g/j9 of=a go=2 began=2; y/r 1x100%",
-		"p no-room 1; r start 1 0/0=8000"},
 	{"its Job has shrunk", ONE, "x=9", NULL,
-		"x/p 1x100% gang=g/j1 of=a go=1 began=2; y/r 1x100%",
+		"x/p 1x100% gang=g/j1 of=a go=1 missing=1; y/r 1x100%",
 		"p start 1 0/0=8000; r no-room 1"},
 	{"or nobody has read it", ONE, "x=9", NULL,
-		"x/p 1x100% gang=g/j0 of=a go=1 began=2; y/r 1x100%",
+		"x/p 1x100% gang=g/j0 of=a go=1 missing=1; y/r 1x100%",
 		"p start 1 0/0=8000; r no-room 1"},
 	{"and has nothing that is kept", "a t4:8000 t4:8000/8000", NULL, "p 0/0=8000 0/1=8000",
 		"x/p 2x100% age=60; y/q 1x100% gang=g/j2 of=a go=1",
@@ -344,7 +349,7 @@ static const struct row rows[] = {
 		"x/p 2x100% age=60; y/q 1x100% prio=1",
 		"p no-room 1; q start 1 0/0=8000 | p 0/0=8000 0/1=8000"},
 	{"so may who is missing in a gang that runs", "a t4:8000 t4:8000/8000", NULL,
-		"p 0/0=8000 0/1=8000", "x/p 2x100% age=60; y/q 1x100% gang=g/2 go=1",
+		"p 0/0=8000 0/1=8000", "x/p 2x100% age=60; y/q 1x100% gang=g/2 go=1 missing=1",
 		"p no-room 1; q start 1 0/0=8000 | p 0/0=8000 0/1=8000"},
 	{"but not who completes one that does not", "a t4:8000 t4:8000/8000", NULL,
 		"p 0/0=8000 0/1=8000",
@@ -658,51 +663,68 @@ TEST(many_for_whom_nothing_can_be_kept)
 	arena_release(&scratch);
 }
 
-/* Of the pod that comes last: how many of its gang were let go, and "more" where it asks more than
- * they did. */
+/* Of the pod that comes last: how many of its gang were let go, how many are missing, how many MB
+ * of what they asked; and what its claim is to say, without the bytes where it begins. */
+#define G "1x50% gang=g/4"
+#define SEAT G " began=4/16000"
+#define OF_JOB "1x50% of=j gang=g/j9"
 TEST(which_gangs_run)
 {
 	static const struct {
 		const char *pods;
-		uint32_t want;
-		bool more;
-		uint32_t began, leaving;
+		uint32_t want, missing;
+		uint64_t left;
+		uint32_t size;
 	} all[] = {
-		{"x/p 1x50% gang=g/4 lives; x/q 1x50% gang=g/4 lives; x/r 1x50% gang=g/4", 2, false,
-			0, 0},
-		{"x/p 1x50% gang=g/4", 0, false, 0, 0},
-		{"x/p 1x50% lives; x/r 1x50%", 0, false, 0, 0},
-		{"x/p 1x50% gang=h/4 lives; x/r 1x50% gang=g/4", 0, false, 0, 0},
-		{"y/p 1x50% gang=g/4 lives; x/r 1x50% gang=g/4", 0, false, 0, 0},
+		{"x/p " SEAT " lives; x/q " SEAT " lives; x/r " G, 2, 2, 8000, 4},
+		{"x/p " G, 0, 0, 0, 4},
+		{"x/p 1x50% lives; x/r " G, 0, 0, 0, 4},
+		{"x/p 1x50% gang=h/4 lives; x/r " G, 0, 0, 0, 4},
+		{"y/p " SEAT " lives; x/r " G, 0, 0, 0, 4},
+		{"x/p " SEAT " lives; x/q " SEAT " lives; x/s " SEAT " lives; x/t " SEAT
+		 " lives; x/u " SEAT " lives; x/r " G,
+			5, 0, 0, 4},
 		/* who forges the size */
-		{"x/p 1x50% gang=g/1 lives; x/r 1x50% gang=g/4", 0, false, 0, 0},
-		/* nobody makes large places of small ones: the least of those that live says it */
-		{"x/p 1x50% gang=g/4 lives; x/q 1x60% gang=g/4 lives; x/r 1x50% gang=g/4", 2, false,
-			0, 0},
-		{"x/p 1x50% gang=g/4 lives; x/q 1x60% gang=g/4 lives; x/r 1x60% gang=g/4", 2, true,
-			0, 0},
-		{"x/p 1x50% gang=g/4 lives; x/q 1x60% gang=g/4 lives; x/r 1x61% gang=g/4", 2, true,
-			0, 0},
-		{"x/p 1x50% gang=g/4 lives; x/r 2x50% gang=g/4", 1, true, 0, 0},
-		{"x/p 4x100% gang=g/4 lives; x/q 1x1% gang=g/4 leaves; x/r 4x100% gang=g/4", 1,
-			true, 0, 1},
+		{"x/p 1x50% gang=g/1 lives; x/r " G, 0, 0, 0, 4},
+		/* nobody makes large places of small ones: seats and bytes are as they were when it
+		   began, whoever of them is left */
+		{"x/p 4x100% gang=g/4 began=4/32240 lives; x/r 4x100% gang=g/4", 1, 3, 240, 4},
+		{"x/p 1x1% gang=g/4 began=4/32240 lives; x/r 4x100% gang=g/4", 1, 3, 32160, 4},
+		{"x/p 4x100% gang=g/4 began=4/32000 lives; x/q 1x1% gang=g/4 lives; x/r " G, 2, 2,
+			0, 4},
+		/* of one of before nobody knows it */
+		{"x/p " G " lives; x/r " G, 1, 0, 0, 0},
+		{"x/p " G " lives; x/q " SEAT " lives; x/r " G, 2, 2, 8000, 4},
 		/* who is being deleted has his seat, and does not show that the gang runs */
-		{"x/p 1x50% gang=g/4 lives; x/q 1x50% gang=g/4 leaves; x/r 1x50% gang=g/4", 1,
-			false, 0, 1},
-		{"x/p 1x50% gang=g/4 leaves; x/r 1x50% gang=g/4", 0, false, 0, 1},
-		/* it has run: later pods of that controller go singly */
-		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x50% gang=g/4 of=j", 1, false, 0, 0},
-		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x60% gang=g/4 of=j", 1, true, 0, 0},
-		{"x/p 1x50% gang=g/4 of=j ended; x/r 1x50% gang=g/4 of=k", 0, false, 0, 0},
-		{"x/p 1x50% gang=g/4 ended; x/r 1x50% gang=g/4", 0, false, 0, 0},
-		{"x/p 1x50% gang=g/4 of=j ended; x/q 1x50% gang=g/4 lives; x/r 1x50% gang=g/4 of=j",
-			1, false, 0, 0},
-		/* as one of them says it, of that Job alone */
-		{"x/p 1x50% gang=g/j9 of=j lives; x/q 1x50% gang=g/j9 of=j began=3 lives; "
-		 "x/r 1x50% gang=g/j9 of=j",
-			2, false, 3, 0},
-		{"x/p 1x50% gang=g/j9 of=k began=3 lives; x/r 1x50% gang=g/j9 of=j", 0, false, 0,
-			0},
+		{"x/p " SEAT " lives; x/q " SEAT " leaves; x/r " G, 1, 2, 8000, 4},
+		{"x/p " SEAT " leaves; x/r " G, 0, 0, 0, 4},
+		/* and so has who is gone, as by force, with what his claim holds */
+		{"x/p " SEAT " lives; x/q " SEAT " gone=3999; x/r " G, 1, 2, 8001, 4},
+		{"x/p " SEAT " lives; x/q " SEAT " gone=4000; x/s " SEAT " gone=4000; x/t " SEAT
+		 " gone=4000; x/r " G,
+			1, 0, 0, 4},
+		{"x/p " SEAT " lives; y/q " SEAT " gone=4000; x/r " G, 1, 3, 12000, 4},
+		{"x/p " SEAT " lives; x/q 1x50% gang=h/4 gone=4000; x/r " G, 1, 3, 12000, 4},
+		{"x/p " SEAT " gone=4000; x/r " G, 0, 0, 0, 4},
+		/* what those of an earlier run say who are not gone yet is nothing to this one */
+		{"x/p 1x50% gang=g/4 began=4/64000 gone=1; x/q 1x50% gang=g/4 began=4/64000 "
+		 "leaves; x/s " SEAT " lives; x/r " G,
+			1, 1, 7999, 4},
+		/* it has run: later pods of that controller go singly, each in its turn */
+		{"x/p " SEAT " of=j ended; x/r " G " of=j", 1, 0, 0, 0},
+		{"x/p " SEAT " of=j ended; x/r " G " of=k", 0, 0, 0, 4},
+		{"x/p " SEAT " ended; x/r " G, 0, 0, 0, 4},
+		{"x/p " SEAT " of=j ended; x/q " SEAT " lives; x/r " G " of=j", 1, 3, 12000, 4},
+		/* of that Job alone, and whatever it says by now */
+		{"x/p " OF_JOB " lives; x/q " OF_JOB " began=3/12000 lives; x/r " OF_JOB, 2, 1,
+			4000, 3},
+		{"x/p " OF_JOB " began=3/12000 lives; x/q " OF_JOB
+		 " gone=4000; x/r 1x50% of=j gang=g/j2",
+			1, 1, 4000, 3},
+		{"x/p " OF_JOB " began=3/12000 lives; x/q 1x50% of=k gang=g/j9 gone=4000; "
+		 "x/r " OF_JOB,
+			1, 2, 8000, 3},
+		{"x/p 1x50% of=k gang=g/j9 began=3/12000 lives; x/r " OF_JOB, 0, 0, 0, 9},
 	};
 
 	for (size_t i = 0; i < COUNT(all); i++) {
@@ -712,10 +734,12 @@ TEST(which_gangs_run)
 		queue_init(&q, TWO, all[i].pods);
 		p = &q.pods[q.n - 1];
 		queue_count_gangs(&q.pool.inv, &q.pods[q.n - 1], 1, q.members, q.n_members);
-		if (p->gang_let_go != all[i].want || p->gang_more != all[i].more ||
-			p->gang_began != all[i].began || p->gang_leaving != all[i].leaving)
-			fail_msg("row %zu: %u %d %u %u", i, (unsigned)p->gang_let_go, p->gang_more,
-				(unsigned)p->gang_began, (unsigned)p->gang_leaving);
+		if (p->gang_let_go != all[i].want || p->gang_missing != all[i].missing ||
+			p->gang_left != all[i].left * MB || p->gang_began.size != all[i].size ||
+			!p->gang_began.key)
+			fail_msg("row %zu: %u %u %llu %u", i, (unsigned)p->gang_let_go,
+				(unsigned)p->gang_missing, (unsigned long long)(p->gang_left / MB),
+				(unsigned)p->gang_began.size);
 		queue_release(&q);
 	}
 }
@@ -726,8 +750,8 @@ TEST(who_asks_more_joins_no_gang_first)
 	struct queue q;
 
 	queue_init(&q, ONE,
-		"x/p 1x50% gang=g/2 lives; x/q 1x100% gang=g/2 age=9; x/r 1x50% gang=g/2 age=1; "
-		"y/s 1x50% prio=9");
+		"x/p 1x50% gang=g/2 began=2/8000 lives; x/q 1x100% gang=g/2 age=9; "
+		"x/r 1x50% gang=g/2 age=1; y/s 1x50% prio=9");
 	queue_count_gangs(&q.pool.inv, q.pods + 1, q.n - 1, q.members, q.n_members);
 	assert_int_equal(queue_decide(&q.w, q.pods + 1, q.n - 1, false, &q.pool.arena, &q.round,
 				 &(struct err){0}),

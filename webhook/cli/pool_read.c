@@ -272,6 +272,8 @@ static bool take_pod(void *ctx, const struct json *j, const struct json_node *ob
 	p->gang = p->gang.at ? arena_slice(&r->arena, p->gang) : p->gang;
 	p->owner = p->owner.at ? arena_slice(&r->arena, p->owner) : p->owner;
 	p->claimed = pool_read_claimed(r, p->uid);
+	if (p->gang.at)
+		p->gang_began.key = queue_gang_key(p);
 	if (p->gang_job)
 		w->job = arena_slice(&r->arena, job_name(j, object, &r->arena));
 	w->let_go = !late_is_held(j, object);
@@ -288,18 +290,62 @@ static void part_waiting(struct pool_read *r, struct queue_member *members, size
 {
 	for (size_t i = 0; i < r->n_waiting; i++) {
 		struct pool_read_pod *w = &r->waiting[i];
-		const struct claim_record *claim =
-			w->let_go && w->pod.gang_job ? claim_of(r, w->pod.uid) : NULL;
+		const struct claim_record *claim = w->let_go ? claim_of(r, w->pod.uid) : NULL;
 
 		w->pod.demand = &w->demand;
 		if (w->let_go)
 			members[(*ret_n)++] = (struct queue_member){.pod = &w->pod,
 				.ended = w->ended,
 				.leaving = w->leaving,
-				.began = claim ? claim->gang_size : 0};
+				.began = claim ? claim->began : (struct gang_began){0}};
 		else
 			r->pods[r->n_pods++] = w->pod;
 	}
+}
+
+static bool is_shown(const struct pool_read *r, struct slice uid)
+{
+	for (size_t i = 0; i < r->n_waiting; i++)
+		if (slice_eq(r->waiting[i].pod.uid, uid))
+			return !r->waiting[i].ended;
+	return false;
+}
+
+static uint64_t bytes_of(const struct pool_read *r, struct slice uid)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < r->n_servers; i++) {
+		const struct server_status *s = &r->servers[i].status;
+		ptrdiff_t at = server_status_claim(s, uid);
+
+		for (size_t k = 0; at >= 0 && k < s->claims[at].claim.n_parts; k++)
+			bytes += s->claims[at].claim.parts[k].bytes;
+	}
+	return bytes;
+}
+
+/* Claims of gangs whose pods have ended or are gone; members NULL: how many claims there are. */
+static size_t find_gone(const struct pool_read *r, struct queue_member *members)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->n_servers; i++)
+		for (size_t c = 0; c < r->servers[i].status.n_claims; c++) {
+			const struct claim_record *of = &r->servers[i].status.claims[c];
+			struct slice uid = slice_of(of->claim.key);
+
+			if (!of->began.key)
+				continue;
+			if (members && (claim_of(r, uid) != of || is_shown(r, uid)))
+				continue;
+			if (members)
+				members[n] = (struct queue_member){.began = of->began,
+					.namespace = slice_of(of->claim.namespace),
+					.bytes = bytes_of(r, uid)};
+			n++;
+		}
+	return n;
 }
 
 int pool_read_waiting(struct kube *k, struct pool_read *r, struct err *err)
@@ -315,10 +361,11 @@ int pool_read_waiting(struct kube *k, struct pool_read *r, struct err *err)
 		if (r->waiting[i].job.at && !r->waiting[i].let_go)
 			read_job(k, r, i);
 	r->pods = arena_array(&r->arena, r->n_waiting, sizeof(*r->pods));
-	members = arena_array(&r->arena, r->n_waiting, sizeof(*members));
+	members = arena_array(&r->arena, r->n_waiting + find_gone(r, NULL), sizeof(*members));
 	if (!r->pods || !members)
 		return err_set(err, ERR_NOMEM, "out of memory for those who wait");
 	part_waiting(r, members, &n);
+	n += find_gone(r, members + n);
 	queue_count_gangs(&r->inv, r->pods, r->n_pods, members, n);
 	return 0;
 }

@@ -83,7 +83,8 @@ static bool see_record(struct claims *c, const char *server, const struct claim_
 		h->unbound = false;
 		h->takes = 0;
 		h->grace_s = 0;
-		h->gang_size = 0;
+		h->bytes = 0;
+		h->began = (struct gang_began){0};
 	}
 	h->agree = h->agree && own && h->list_hash == list && !r->open;
 	h->open = h->open || r->open;
@@ -93,7 +94,11 @@ static bool see_record(struct claims *c, const char *server, const struct claim_
 		h->gang = arena_strdup(&p->arena, slice_of(r->gang));
 		p->gangs = true;
 	}
-	h->gang_size = r->gang_size > h->gang_size ? r->gang_size : h->gang_size;
+	if (r->began.size >= h->began.size)
+		h->began = r->began;
+	for (size_t i = 0; r->began.key && i < claim->n_parts; i++)
+		h->bytes += claim->parts[i].bytes;
+	p->n_seats += r->began.key != 0;
 	h->grace_s = r->grace_s > h->grace_s ? r->grace_s : h->grace_s;
 	if (claim->state == CLAIM_PENDING)
 		h->unbound = true;
@@ -159,14 +164,14 @@ bool claims_look(struct claims *c)
 	int64_t now = clock_ms();
 
 	arena_reset(&p->arena);
-	p->n_parts = p->n_records = 0;
+	p->n_parts = p->n_records = p->n_seats = 0;
 	p->pool = 0;
 	p->failed = p->keeps = p->gangs = false;
 	for (size_t i = 0; i < c->n_buckets; i++)
 		for (struct holder *h = c->bucket[i]; h; h = h->next) {
 			h->n_records = 0;
 			h->gang = NULL;
-			h->undecided = false;
+			h->undecided = h->seated = false;
 			h->n_follow = 0;
 		}
 	/* before the picture is locked: that takes milliseconds for a large pool */

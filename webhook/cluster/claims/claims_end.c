@@ -351,6 +351,7 @@ static void ask_anew(struct claims *c)
 	for (size_t i = 0; i < c->n_buckets; i++)
 		for (struct holder *h = c->bucket[i]; h; h = h->next) {
 			if (h->write_failed) {
+				h->act = CLAIM_KEEP;
 				h->sight.asked_ms = 0;
 				h->sight.answer = ANSWER_NONE;
 				claims_until(c, clock_ms());

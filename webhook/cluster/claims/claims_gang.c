@@ -30,36 +30,48 @@ void gang_look(struct claims *c)
 static bool find_member(
 	const struct claims *c, const struct pod_waiting *w, struct queue_member *ret)
 {
-	const struct holder *h = claims_find(c, w->pod.uid);
+	struct holder *h = claims_find(c, w->pod.uid);
 	bool holds = h && h->n_records > 0;
 
-	*ret = (struct queue_member){.pod = &w->pod,
-		.ended = w->ended,
-		.leaving = w->leaving,
-		.began = holds && w->pod.gang_job ? h->gang_size : 0};
-	/* who is being deleted leaves his place when he is gone, not when he is told to go (R6) */
-	return w->pod.gang.at && (!w->leaving || (holds && !w->ended));
+	*ret = (struct queue_member){.pod = &w->pod, .ended = w->ended, .leaving = w->leaving};
+	if (!w->pod.gang.at)
+		return false;
+	if (holds && !w->ended) {
+		ret->began = h->began;
+		h->seated = true;
+	}
+	/* who is being deleted leaves his place with his claim, not when he is told to go (R6) */
+	return !w->leaving || (holds && !w->ended);
+}
+
+/* Whose pods have ended or are gone, as by force, while their claims stand (R13); not what this
+ * round has ended, which is free for others already. */
+static size_t find_gone(const struct claims *c, struct queue_member *ret)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n_buckets; i++)
+		for (const struct holder *h = c->bucket[i]; h; h = h->next)
+			if (h->n_records > 0 && h->began.key && !h->seated && h->act != CLAIM_END)
+				ret[n++] = (struct queue_member){.began = h->began,
+					.namespace = slice_of(h->namespace),
+					.bytes = h->bytes};
+	return n;
 }
 
 bool gang_count(struct claims *c, struct pod_waiting *const *others, size_t n_others,
 	const struct inventory *inv, struct queue_pod *pods, size_t n, struct arena *a)
 {
-	struct queue_member *members = arena_array(a, n_others, sizeof(*members));
-	size_t m = 0;
+	size_t most = n_others + c->now.n_seats, m = 0;
+	struct queue_member *members = arena_array(a, most, sizeof(*members));
 
 	for (size_t i = 0; members && i < n_others; i++)
 		m += find_member(c, others[i], &members[m]);
+	if (members && c->now.n_seats)
+		m += find_gone(c, members + m);
 	if (members)
 		queue_count_gangs(inv, pods, n, members, m);
 	return members != NULL;
-}
-
-/* Who comes later hands on what those say who began. */
-uint32_t gang_size_of(const struct queue_pod *pod)
-{
-	if (!pod->gang.at || !pod->gang_job)
-		return 0;
-	return pod->gang_let_go ? pod->gang_began : pod->gang_size;
 }
 
 /* ---- write ---- */

@@ -73,11 +73,12 @@ struct holder {
 	 * it decides for. */
 	const char *gang;
 	uint64_t takes; /* sum over its records */
+	uint64_t bytes; /* the same, of those of gangs */
+	struct gang_began began;
 	uint32_t n_records, n_listed, n_follow;
-	uint32_t grace_s;   /* the longest that its records say; 0: none does */
-	uint32_t gang_size; /* the same */
-	uint32_t round;     /* the last in which it was in view */
-	uint32_t hash;      /* of the uid, as much as finds a bucket */
+	uint32_t grace_s; /* the longest that its records say; 0: none does */
+	uint32_t round;   /* the last in which it was in view */
+	uint32_t hash;    /* of the uid, as much as finds a bucket */
 	/* From round to round: */
 	uint32_t told_s; /* the longest grace period that a delete of its pod has named, bounded; 0:
 			    none */
@@ -93,6 +94,7 @@ struct holder {
 	bool open;  /* one is */
 	bool pending, unbound;
 	bool undecided;
+	bool seated; /* its pod is there, and has a seat in its gang */
 	char uid[];
 };
 
@@ -124,10 +126,11 @@ struct picture {
 	size_t n_parts, cap_parts;
 	struct record *records;
 	size_t n_records, cap_records;
-	uint64_t pool; /* changes when servers, their GPUs or their specs do */
-	bool keeps;    /* something is kept for pods that wait (W6) */
-	bool gangs;    /* some are of gangs */
-	bool failed;   /* out of memory: not to be used */
+	size_t n_seats; /* of them, that say which gang they are of */
+	uint64_t pool;  /* changes when servers, their GPUs or their specs do */
+	bool keeps;     /* something is kept for pods that wait (W6) */
+	bool gangs;     /* some are of gangs that are not settled */
+	bool failed;    /* out of memory: not to be used */
 };
 
 struct claims {
@@ -231,8 +234,6 @@ bool gang_settle(struct claims *c);
 /* Count for those who wait which members of their gangs do not. False: out of memory. */
 bool gang_count(struct claims *c, struct pod_waiting *const *others, size_t n_others,
 	const struct inventory *inv, struct queue_pod *pods, size_t n, struct arena *a);
-/* What the claim of one that starts is to say of its gang's size. */
-uint32_t gang_size_of(const struct queue_pod *pod);
 /* Write the claims of all members (R19); sorts them. After an error what has been written is
  * another leader's that died: it is taken back by gang_take_back. Errors of adopt_write. */
 int gang_write(struct adoption **members, size_t n, struct err *err);
@@ -304,7 +305,7 @@ struct adoption {
 	/* Of a gang: what its record says, and for the member that decides: it stays open until
 	 * adopt_close. */
 	const char *gang;
-	uint32_t gang_size; /* of one whose size is its Job's; 0: of none, or nobody knows */
+	struct gang_began began;
 	uint64_t take;
 	bool stays_open;
 	/* Of a write that was not confirmed: where it may land yet, as long as there is this

@@ -125,6 +125,23 @@ static size_t *by_place(struct queueing *q)
 	return order;
 }
 
+/* Claims of those who begin say what all of them ask. */
+static void note_begun(struct queueing *q)
+{
+	struct gpu like = queue_largest(&q->pool.inventory);
+
+	for (size_t i = 0; i < q->n_units; i++) {
+		uint64_t bytes = q->units[i]->a.began.bytes;
+
+		if (bytes || !q->units[i]->a.began.size)
+			continue;
+		for (const struct starting *s = q->units[i]; s; s = s->next)
+			bytes += queue_size_of(&s->pod->demand, &like);
+		for (struct starting *s = q->units[i]; s; s = s->next)
+			s->a.began.bytes = bytes;
+	}
+}
+
 /* All members of a gang, or none. Server by server: edits that wait for the same one share a
  * write; but where there are caps, who has what they leave is not for a server's name to say. */
 void start_all(struct queueing *q)
@@ -154,7 +171,7 @@ void start_all(struct queueing *q)
 				.n_kept = q->world.n_kept,
 				.grace_s = q->list[i]->grace_s,
 				.plan_hash = q->list[i]->plan_hash,
-				.gang_size = gang_size_of(&q->pods[i]),
+				.began = q->pods[i].gang_began,
 				.pool.inventory = q->pool.inventory,
 				.where = q->round.entries[i].where}};
 		arena_init_small(&s->a.arena, SCRATCH_MAX, SCRATCH_USUAL);
@@ -164,6 +181,7 @@ void start_all(struct queueing *q)
 		else
 			q->units[q->n_units++] = s;
 	}
+	note_begun(q);
 	if (q->n_units)
 		qsort(q->units, q->n_units, sizeof(struct starting *), by_turn);
 	run_side_by_side(q->n_units, start_one, q);

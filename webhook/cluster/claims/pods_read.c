@@ -73,6 +73,8 @@ static bool read_into(const struct pods_sight *s, struct pod_waiting *w, const s
 	w->pod.gang = w->plan.gang;
 	w->pod.gang_size = w->plan.gang_size;
 	w->pod.gang_job = w->plan.gang.at && w->plan.gang_size == 0;
+	if (w->plan.gang.at)
+		w->pod.gang_began.key = queue_gang_key(&w->pod);
 	if (w->pod.gang_job)
 		w->job = arena_slice(&w->arena, queue_job_of(&pod, &w->arena));
 	w->pod.demand = &w->demand;
@@ -108,7 +110,7 @@ static bool shows_gang(
 	struct pod pod;
 
 	pod_glance(j, object, &pod);
-	return json_get(j, pod.annotations, SLICE(ANN_GANG)) &&
+	return json_get(j, pod.annotations, SLICE(ANN_GANG_SIZE)) &&
 	       (t->seen == POD_LIVE || pod_succeeded(j, object));
 }
 

@@ -34,6 +34,13 @@ struct claim_part {
 	uint64_t bytes;
 };
 
+/* What the claims of a gang's members say of it, for who comes when it runs (law W11). */
+struct gang_began {
+	uint32_t key;   /* which gang of its namespace, as queue_gang_key() has it; 0: not said */
+	uint32_t size;  /* so many began together; 0: not said */
+	uint64_t bytes; /* that they asked, as of the largest GPU that the pool had */
+};
+
 /* What one pod holds. */
 struct claim {
 	/* Identity by rule R1: the pod's uid, else "namespace/name", else unique to its review. */

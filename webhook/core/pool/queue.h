@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "webhook/core/pool/inventory.h"
+#include "webhook/core/pool/ledger.h"
 #include "webhook/core/pool/placement.h"
 
 /* One round looks at so many pods of a namespace that wait for us alone (W5). */
@@ -46,21 +47,24 @@ struct queue_pod {
 	/* Other members that were let go and live: the gang runs, and who is missing joins it
 	 * first. */
 	uint32_t gang_let_go;
-	/* Those that are being deleted and hold their claims yet, so nobody is missing for them. */
-	uint32_t gang_leaving;
-	/* With gang_job, of a gang that runs: how many began together, whatever the Job says by
-	 * now; 0: nobody knows, and nobody is missing. */
-	uint32_t gang_began;
-	bool gang_more;     /* it asks more than the least of these: it does not join first */
+	/* So many are missing of those who began together, whatever a Job says by now, and so many
+	 * bytes of what they asked: who asks more than is left does not join first. */
+	uint32_t gang_missing;
+	uint64_t gang_left;
+	/* What its claim is to say; bytes 0: it begins, and they are to be summed. Its key is as
+	 * the pod was read. */
+	struct gang_began gang_began;
 	struct slice owner; /* uid of the controller that made it; absent: nobody did */
 };
 
 /* A member of a gang that waits no more. Borrowed for the call. */
 struct queue_member {
-	const struct queue_pod *pod;
-	bool ended;     /* with success; else it was let go or holds its claim, and lives, or */
-	bool leaving;   /* is being deleted, and holds its claim until it is gone */
-	uint32_t began; /* as queue_pod.gang_began, by its claim; 0: that does not say it */
+	const struct queue_pod *pod; /* NULL: it is gone, and its claim stands yet */
+	bool ended;   /* with success; else it was let go or holds its claim, and lives, or */
+	bool leaving; /* is being deleted, and holds its claim until it is gone */
+	struct gang_began began; /* by its claim */
+	struct slice namespace;  /* of one that is gone, and the bytes that it holds */
+	uint64_t bytes;
 };
 
 /* Bytes that a namespace holds now. */
@@ -148,12 +152,16 @@ int queue_compare(const struct queue_rank *a, const struct queue_rank *b);
  * in some order. */
 int queue_compare_gang(const struct queue_pod *a, const struct queue_pod *b);
 
-/* Find gang_let_go, gang_leaving, gang_began and gang_more of those who wait. Members are those of
+/* As a number for gang_began.key. Two gangs of a namespace may have one: then nobody is missing in
+ * either for whom is gone of the other. */
+uint32_t queue_gang_key(const struct queue_pod *pod);
+
+/* Find gang_let_go, gang_missing, gang_left and gang_began of those who wait. Members are those of
  * its namespace that say the same gang of the same size, for whoever forges a size is in no gang
  * that runs. Where none lives, one that has ended with success shows to the pods of its controller
  * that the gang has run: who comes later goes singly (W11). Who is being deleted does not show that
- * it runs. Nobody goes before others by joining who asks more than the least of these members.
- * Sorts members. */
+ * it runs. A seat is a claim: until it ends nobody is missing, whatever has become of its pod, and
+ * by joining first a gang has never more pods, nor bytes, than it began with. Sorts members. */
 void queue_count_gangs(const struct inventory *inv, struct queue_pod *pods, size_t n,
 	struct queue_member *members, size_t n_members);
 
@@ -170,6 +178,11 @@ void queue_count_gangs(const struct inventory *inv, struct queue_pod *pods, size
  * search's budget. ERR_NOMEM. */
 int queue_decide(const struct queue_world *w, const struct queue_pod *pods, size_t n, bool words,
 	struct arena *a, struct queue_round *ret, struct err *err);
+
+/* What it asks all in all of GPUs like this one; the pool's largest says which of two pods asks
+ * more where one asks by percent and the other by megabytes. */
+uint64_t queue_size_of(const struct demand *d, const struct gpu *gpu);
+struct gpu queue_largest(const struct inventory *inv);
 
 /* Do a few servers say of queue_could_ever() that it is so? False: the whole pool has to be looked
  * at. */

@@ -2,6 +2,7 @@
 /* core: which gangs run, and who of those that wait is missing in one. */
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "webhook/core/pool/queue_impl.h"
 
 int queue_compare_gang(const struct queue_pod *a, const struct queue_pod *b)
@@ -13,33 +14,37 @@ int queue_compare_gang(const struct queue_pod *a, const struct queue_pod *b)
 	return c || !a->gang_job ? c : queue_order(a->owner, b->owner);
 }
 
-/* What a Job says of the size changes with the Job. */
-static int compare_gangs(const struct queue_pod *a, const struct queue_pod *b)
+uint32_t queue_gang_key(const struct queue_pod *pod)
 {
-	int c = queue_order(a->namespace, b->namespace);
+	uint64_t hash = text_hash64(pod->gang);
 
-	if (c == 0)
-		c = queue_compare_gang(a, b);
-	return c || a->gang_job ? c : (a->gang_size > b->gang_size) - (a->gang_size < b->gang_size);
+	/* what a Job says of the size changes with the Job */
+	hash = hash * 31 + (pod->gang_job ? text_hash64(pod->owner) : pod->gang_size);
+	hash ^= hash >> 32;
+	return (uint32_t)hash ? (uint32_t)hash : 1;
 }
 
-static int by_gang(const void *a, const void *b)
+static uint32_t key_of(const struct queue_member *m)
 {
-	const struct queue_member *x = a, *y = b;
-
-	return compare_gangs(x->pod, y->pod);
+	return m->pod ? m->pod->gang_began.key : m->began.key;
 }
 
-/* The first of the members that is not before this pod's gang. */
-static size_t first_of(
-	const struct queue_member *members, size_t n_members, const struct queue_pod *p)
+static int by_key(const void *a, const void *b)
+{
+	uint32_t x = key_of(a), y = key_of(b);
+
+	return (x > y) - (x < y);
+}
+
+/* The first of the members whose key is not less. */
+static size_t first_of(const struct queue_member *members, size_t n_members, uint32_t key)
 {
 	size_t low = 0, high = n_members;
 
 	while (low < high) {
 		size_t mid = (low + high) / 2;
 
-		if (compare_gangs(members[mid].pod, p) < 0)
+		if (key_of(&members[mid]) < key)
 			low = mid + 1;
 		else
 			high = mid;
@@ -47,33 +52,49 @@ static size_t first_of(
 	return low;
 }
 
-/* Does this one show that the gang has run to somebody who comes later? */
-static bool shows(const struct queue_member *m, const struct queue_pod *p)
+/* Of members with this pod's key. Of one that is gone nothing else is known. */
+static bool is_of(const struct queue_member *m, const struct queue_pod *p)
 {
-	return !m->ended || (p->owner.at && m->pod->owner.at && slice_eq(m->pod->owner, p->owner));
+	if (!slice_eq(m->pod ? m->pod->namespace : m->namespace, p->namespace))
+		return false;
+	return !m->pod || (queue_compare_gang(m->pod, p) == 0 &&
+				  (p->gang_job || m->pod->gang_size == p->gang_size));
 }
 
 static void count_one(const struct gpu *like, struct queue_pod *p,
 	const struct queue_member *members, size_t n_members)
 {
-	uint64_t least = UINT64_MAX, size;
-	uint32_t live = 0, ended = 0, leaving = 0, began = 0;
+	uint32_t key = p->gang_began.key, live = 0, taken = 0;
+	struct gang_began began = {0};
+	uint64_t held = 0;
+	bool ended = false;
 
-	for (size_t i = first_of(members, n_members, p);
-		i < n_members && compare_gangs(members[i].pod, p) == 0; i++) {
-		if (!shows(&members[i], p))
+	for (size_t i = first_of(members, n_members, key);
+		i < n_members && key_of(&members[i]) == key; i++) {
+		const struct queue_member *m = &members[i];
+
+		if (!is_of(m, p))
 			continue;
-		size = queue_size_of(members[i].pod->demand, like);
-		least = size < least ? size : least;
-		began = members[i].began > began ? members[i].began : began;
-		leaving += members[i].leaving;
-		ended += members[i].ended;
-		live += !members[i].leaving && !members[i].ended;
+		if (m->ended) {
+			ended = ended || (p->owner.at && m->pod->owner.at &&
+						 slice_eq(m->pod->owner, p->owner));
+			continue;
+		}
+		taken++;
+		held = queue_add(held, m->pod ? queue_size_of(m->pod->demand, like) : m->bytes);
+		if (!m->pod || m->leaving)
+			continue;
+		live++;
+		if (m->began.size > began.size)
+			began = m->began;
 	}
-	p->gang_let_go = live ? live : ended > 0;
-	p->gang_leaving = leaving;
+	p->gang_let_go = live ? live : ended;
+	p->gang_missing = taken < began.size ? began.size - taken : 0;
+	p->gang_left = held < began.bytes ? began.bytes - held : 0;
+	began.key = key;
+	if (!p->gang_let_go)
+		began.size = p->gang_size;
 	p->gang_began = began;
-	p->gang_more = p->gang_let_go > 0 && queue_size_of(p->demand, like) > least;
 }
 
 void queue_count_gangs(const struct inventory *inv, struct queue_pod *pods, size_t n,
@@ -82,7 +103,7 @@ void queue_count_gangs(const struct inventory *inv, struct queue_pod *pods, size
 	struct gpu like = queue_largest(inv);
 
 	if (n_members)
-		qsort(members, n_members, sizeof(*members), by_gang);
+		qsort(members, n_members, sizeof(*members), by_key);
 	for (size_t i = 0; i < n; i++)
 		if (pods[i].gang.at)
 			count_one(&like, &pods[i], members, n_members);

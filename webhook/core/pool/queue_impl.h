@@ -101,10 +101,8 @@ int queue_find_units(struct queue_run *q);
 struct queue_unit *queue_next(const struct queue_run *q, struct queue_unit *u);
 /* Byte by byte; who is shorter and otherwise alike goes first. */
 int queue_order(struct slice a, struct slice b);
-/* What it asks all in all of GPUs like this one; the pool's largest says which of two pods asks
- * more where one asks by percent and the other by megabytes. */
-uint64_t queue_size_of(const struct demand *d, const struct gpu *gpu);
-struct gpu queue_largest(const struct inventory *inv);
+/* The sum, or as much as there is. */
+uint64_t queue_add(uint64_t a, uint64_t b);
 
 /* ---- queue_shape.c ---- */
 

@@ -155,7 +155,7 @@ static int by_size(const void *a, const void *b)
 	return by_age(x, y);
 }
 
-static uint64_t add(uint64_t a, uint64_t b)
+uint64_t queue_add(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
@@ -168,7 +168,8 @@ uint64_t queue_size_of(const struct demand *d, const struct gpu *gpu)
 		uint64_t one = demand_bytes(&d->containers[i], gpu),
 			 amount = d->containers[i].amount;
 
-		sum = add(sum, amount && one > UINT64_MAX / amount ? UINT64_MAX : one * amount);
+		sum = queue_add(
+			sum, amount && one > UINT64_MAX / amount ? UINT64_MAX : one * amount);
 	}
 	return sum;
 }
@@ -212,17 +213,22 @@ static void add_unit(struct queue_run *q, const struct member *m, size_t n, uint
 	q->namespaces[u->namespace].n++;
 }
 
-/* One by one; so many of them are missing in their gang, which runs. */
-static void add_singles(
-	struct queue_run *q, const struct member *m, size_t n, size_t missing, uint32_t *pods)
+/* One by one; some of them may be missing in their gang, which runs. */
+static void add_singles(struct queue_run *q, const struct member *m, size_t n,
+	const struct gpu *like, uint32_t *pods)
 {
+	uint32_t missing = m[0].pod->gang_missing;
+	uint64_t left = m[0].pod->gang_left, asks;
+
 	for (size_t i = 0; i < n; i++) {
 		add_unit(q, &m[i], 1, pods + i);
-		if (missing > 0 && !m[i].pod->gang_more) {
-			q->units[q->n_units - 1].joins = true;
-			q->units[q->n_units - 1].rank.completes = true;
-			missing--;
-		}
+		asks = missing ? queue_size_of(m[i].pod->demand, like) : 0;
+		if (missing == 0 || asks > left)
+			continue;
+		q->units[q->n_units - 1].joins = true;
+		q->units[q->n_units - 1].rank.completes = true;
+		missing--;
+		left -= asks;
 	}
 }
 
@@ -239,15 +245,12 @@ static bool ask_the_same(const struct member *m, size_t n)
 static void add_gang(
 	struct queue_run *q, struct member *m, size_t n, const struct gpu *like, uint32_t *pods)
 {
-	uint32_t size = m[0].pod->gang_size, let_go = 0, leaving = 0, began = 0;
-	uint64_t taken;
-	bool of_job = m[0].pod->gang_job, uneven = size == 0 && !of_job, alike;
+	uint32_t size = m[0].pod->gang_size, let_go = 0;
+	bool uneven = size == 0 && !m[0].pod->gang_job, alike;
 
 	for (size_t i = 0; i < n; i++) {
 		uneven = uneven || m[i].pod->gang_size != size;
 		let_go = m[i].pod->gang_let_go > let_go ? m[i].pod->gang_let_go : let_go;
-		leaving = m[i].pod->gang_leaving > leaving ? m[i].pod->gang_leaving : leaving;
-		began = m[i].pod->gang_began > began ? m[i].pod->gang_began : began;
 	}
 	if (uneven || (let_go == 0 && (n < size || size == 0))) {
 		for (size_t i = 0; i < n; i++)
@@ -259,10 +262,7 @@ static void add_gang(
 	if (let_go > 0 || n > size)
 		sort_mostly_sorted(m, n, sizeof(*m), by_claim);
 	if (let_go > 0) {
-		/* whoever may patch a Job lets it grow: only who began is missing in it */
-		size = of_job ? began : size;
-		taken = (uint64_t)let_go + leaving;
-		add_singles(q, m, n, taken < size ? size - taken : 0, pods);
+		add_singles(q, m, n, like, pods);
 		return;
 	}
 	for (size_t i = size; i < n; i++)
@@ -434,7 +434,7 @@ int queue_find_units(struct queue_run *q)
 			m.end = end_of(p->gang);
 			gangs[n++] = m;
 		} else {
-			add_singles(q, &m, 1, 0, pods + q->n_units);
+			add_singles(q, &m, 1, NULL, pods + q->n_units);
 		}
 	}
 	rc = n ? add_gangs(q, gangs, n, pods + q->n_units) : 0;

@@ -7,13 +7,13 @@
  *    "gpus": [{"id", "parent", "model", "memory" (bytes), "fit", "missing", "reason", "closed"}],
  *    "claims": [{"uid", "namespace", "name", "state", "plan" (16 hex digits), "since" (RFC 3339,
  * UTC), "take" (16 hex digits), "servers": ["gpu-01"], "grace" (seconds), "lingers" (RFC 3339,
- * UTC), "waits", "open", "gang", "gangSize", "used" (bytes), "usedUntil" (RFC 3339, UTC), "gpus":
- * [{"id", "bytes"}]}], "conditions": [{"type", "status", "observedGeneration",
- * "lastTransitionTime", "reason", "message"}], "phantoms": [{"namespace", "since"}], "kept":
- * [{"uid", "namespace", "name", "since", "gpus": [{"id", "bytes"}]}], "summary": {"gpus", "fit",
- * "free" (MB of GPUs that take claims), "claims"}} By ledger rule R11 members that this version
- * does not know, of the status, of its summary and of each gpu, claim, claim's gpu and condition in
- * it, are written again as they were read. A member that is null is absent. */
+ * UTC), "waits", "open", "gang", "gangKey", "gangSize", "gangBytes", "used" (bytes), "usedUntil"
+ * (RFC 3339, UTC), "gpus": [{"id", "bytes"}]}], "conditions": [{"type", "status",
+ * "observedGeneration", "lastTransitionTime", "reason", "message"}], "phantoms": [{"namespace",
+ * "since"}], "kept": [{"uid", "namespace", "name", "since", "gpus": [{"id", "bytes"}]}], "summary":
+ * {"gpus", "fit", "free" (MB of GPUs that take claims), "claims"}} By ledger rule R11 members that
+ * this version does not know, of the status, of its summary and of each gpu, claim, claim's gpu and
+ * condition in it, are written again as they were read. A member that is null is absent. */
 #ifndef WEBHOOK_CORE_SERVER_SERVER_OBJECT_H
 #define WEBHOOK_CORE_SERVER_SERVER_OBJECT_H
 
@@ -90,9 +90,9 @@ struct claim_record {
 	/* Rule R19: uid of the member of its gang whose claim decides: this one counts when that
 	 * one is whole. NULL: it stands by itself. */
 	const char *gang;
-	/* Its gang is as large as its Job says, and so many began together: who takes the place of
-	 * one of them goes first (law W11); 0: not said. */
-	uint32_t gang_size;
+	/* Of its gang, whether it stands by itself or not: who takes the place of one of those goes
+	 * first (law W11). */
+	struct gang_began began;
 	/* Rule R13: how long its pod's processes may run on after a delete, in seconds; 0: not
 	 * said, which is Kubernetes' 30. */
 	uint32_t grace_s;

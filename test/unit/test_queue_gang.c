@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: what a gang that runs can have before others, in the hands of somebody who wants more. */
+#include "webhook/core/pool/queue.h"
+
+#include "test/unit/pool_fixture.h"
+#include "test/unit/test.h"
+
+#define NOW 1000000000000ll
+#define SEATS 12
+
+static unsigned pick(uint32_t *x, unsigned n)
+{
+	*x = *x * 1664525 + 1013904223;
+	return (*x >> 8) % n;
+}
+
+/* A member, as its pod or claim is. */
+struct seat {
+	enum { AWAY, WAITS, LIVES, LEAVES, GONE } is;
+	struct demand demand;
+	struct demand_container container;
+	char name[4];
+};
+
+/* Made anew, of any size; deleted, also by force; ended. */
+static void change_seat(uint32_t *x, struct seat *s)
+{
+	switch (s->is) {
+	case AWAY:
+		s->container = (struct demand_container){
+			.name = SLICE("c"), .amount = 1 + pick(x, 2), .percent = 1 + pick(x, 100)};
+		s->demand = (struct demand){.containers = &s->container, .n_containers = 1};
+		s->is = WAITS;
+		break;
+	case WAITS:
+		s->is = pick(x, 4) ? WAITS : AWAY;
+		break;
+	case LIVES:
+		s->is = pick(x, 3) ? pick(x, 2) ? LEAVES : GONE : AWAY;
+		break;
+	case LEAVES:
+		s->is = pick(x, 2) ? GONE : AWAY;
+		break;
+	case GONE:
+		s->is = AWAY;
+		break;
+	}
+}
+
+/* One round of a pool in which all fits: who goes before the other namespace's pod, which has the
+ * highest priority, lives then. How many did. */
+static unsigned join_first(
+	struct pool *p, struct seat *seats, const struct gang_began *began, const struct gpu *like)
+{
+	struct demand_container one = {.name = SLICE("c"), .amount = 1, .percent = 1};
+	struct demand other = {.containers = &one, .n_containers = 1};
+	struct queue_pod pods[SEATS + 1] = {{.uid = SLICE("o"),
+		.namespace = SLICE("y"),
+		.demand = &other,
+		.priority = 9,
+		.since_ms = NOW}};
+	struct queue_world w = {
+		.inventory = &p->inv, .usage = &p->use, .now_ms = NOW, .reserve_ms = INT64_MAX};
+	struct queue_member members[SEATS];
+	struct queue_pod of[SEATS];
+	struct queue_round r;
+	size_t n = 1, m = 0, who[SEATS + 1];
+	unsigned joined = 0;
+	struct arena a;
+
+	arena_init(&a, 1u << 24);
+	for (size_t i = 0; i < SEATS; i++) {
+		struct seat *s = &seats[i];
+
+		of[i] = (struct queue_pod){.uid = slice_of(s->name),
+			.name = slice_of(s->name),
+			.namespace = SLICE("x"),
+			.demand = &s->demand,
+			.since_ms = NOW - (int64_t)i,
+			.gang = SLICE("g"),
+			.gang_size = began->size,
+			.gang_began.key = began->key};
+		if (s->is == WAITS) {
+			who[n] = i;
+			pods[n++] = of[i];
+		} else if (s->is != AWAY) {
+			members[m++] = (struct queue_member){.pod = s->is == GONE ? NULL : &of[i],
+				.leaving = s->is == LEAVES,
+				.began = *began,
+				.namespace = SLICE("x"),
+				.bytes = queue_size_of(&s->demand, like)};
+		}
+	}
+	queue_count_gangs(&p->inv, pods, n, members, m);
+	assert_int_equal(queue_decide(&w, pods, n, false, &a, &r, NULL), 0);
+	for (size_t i = 1; i < n; i++)
+		if (r.entries[i].verdict == QUEUE_START &&
+			r.entries[i].place < r.entries[0].place) {
+			seats[who[i]].is = LIVES;
+			joined++;
+		}
+	arena_release(&a);
+	return joined;
+}
+
+/* Law W11: whatever becomes of its members, by joining first a gang has neither more pods nor more
+ * bytes than it began with; claims that linger are its own. */
+TEST(w11_a_gang_never_has_more_than_it_began_with)
+{
+	struct pool p;
+	struct gpu like;
+	unsigned joined = 0;
+
+	pool_init(&p, "a t4:8000 t4:8000 t4:8000 t4:8000 t4:8000 t4:8000 t4:8000 t4:8000; "
+		      "b t4:8000 t4:8000 t4:8000 t4:8000 t4:8000 t4:8000 t4:8000 t4:8000; "
+		      "c t4:8000 t4:8000 t4:8000 t4:8000 t4:8000 t4:8000 t4:8000 t4:8000");
+	like = queue_largest(&p.inv);
+	for (uint32_t seed = 1; seed <= 200; seed++) {
+		uint32_t x = seed * 2654435761u + 1;
+		struct gang_began began = {.size = 2 + pick(&x, 5)};
+		struct queue_pod of = {.gang = SLICE("g"), .gang_size = began.size};
+		struct seat seats[SEATS] = {{.is = AWAY}};
+
+		began.key = queue_gang_key(&of);
+		for (size_t i = 0; i < SEATS; i++) {
+			(void)snprintf(seats[i].name, sizeof(seats[i].name), "g%zu", i % 16);
+			if (i >= began.size)
+				continue;
+			change_seat(&x, &seats[i]);
+			seats[i].is = LIVES;
+			began.bytes += queue_size_of(&seats[i].demand, &like);
+		}
+		for (unsigned round = 0; round < 60; round++) {
+			struct gang_began now = {0};
+
+			/* one lives on: the gang runs */
+			change_seat(&x, &seats[1 + pick(&x, SEATS - 1)]);
+			joined += join_first(&p, seats, &began, &like);
+			for (size_t i = 0; i < SEATS; i++)
+				if (seats[i].is > WAITS) {
+					now.size++;
+					now.bytes += queue_size_of(&seats[i].demand, &like);
+				}
+			if (now.size > began.size || now.bytes > began.bytes)
+				fail_msg("seed %u, round %u: %u pods, %llu bytes", seed, round,
+					now.size, (unsigned long long)now.bytes);
+		}
+	}
+	assert_true(joined > 1000);
+	pool_release(&p);
+}
+
+TESTS(w11_a_gang_never_has_more_than_it_began_with)
