@@ -109,18 +109,27 @@ def test_jobs(world, log, ns, queue):
 
 
 def test_plain_pods(world, log, ns, queue):
-    """Eight pods for three GPUs, of which Kueue lets five go at once: who waits for Kueue holds no GPU, who has waited for both is as old as his
-    gate's fall, and all of them run."""
+    """Eight pods for three GPUs, two of them a group, of which Kueue lets five go at once: who waits for Kueue holds no GPU, who has waited for both
+    is as old as his gate's fall, and all of them run, those of the group together."""
     name = queue(500)
     for i in range(8):
         pod = waiting(f"p{i}", command=SHORT)
         pod["metadata"]["labels"] = {QUEUE: name}
+        if i in (2, 6):
+            pod["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] = "pair"
+            pod["metadata"]["annotations"].update({"kueue.x-k8s.io/pod-group-total-count": "2", "poolgate.io/gang-size": "group"})
         made = world.client.create(pod, ns)
         assert KUEUE_GATE in gates(made) and gates(made)[-1] == GATE, gates(made)
+        plan = json.loads(made["metadata"]["annotations"]["poolgate.io/plan"])
+        assert (plan.get("gang"), plan.get("gangSize")) == (("pair", 2) if i in (2, 6) else (None, None)), plan
     since, held = {}, set()
 
     def all_ended():
         pods = world.client.items("pods", ns)
+        pair = [p for p in pods if p["metadata"]["name"] in ("p2", "p6")]
+        if not all(gates(p) for p in pair):
+            for p in pair:
+                log.wait(p["metadata"]["uid"], "bound", 10)
         for p in pods:
             uid = p["metadata"]["uid"]
             if set(gates(p)) - {GATE}:

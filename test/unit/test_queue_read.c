@@ -13,6 +13,9 @@
 #define OURS "{'name':'poolgate.io/capacity'}"
 #define KUEUE "'labels':{'kueue.x-k8s.io/queue-name':'q'}"
 
+#define GROUP "'kueue.x-k8s.io/pod-group-name':'ring'"
+#define COUNT_4 "'kueue.x-k8s.io/pod-group-total-count':'4'"
+
 struct row {
 	const char *what, *pod;
 	int64_t priority;
@@ -71,6 +74,13 @@ static const struct row rows[] = {
 		"{" META
 		",'annotations':{'poolgate.io/gang':'ring','poolgate.io/gang-size':'-4'}}}",
 		0, "2026-01-01T00:00:10Z", false, false, "ring", 0},
+	{"a group of Kueue's",
+		"{" META ",'labels':{" GROUP "},'annotations':{" COUNT_4
+		",'poolgate.io/gang-size':'group'}}}",
+		0, "2026-01-01T00:00:10Z", false, false, "ring", 4},
+	{"one that nobody speaks of",
+		"{" META ",'labels':{" GROUP "},'annotations':{" COUNT_4 "}}}", 0,
+		"2026-01-01T00:00:10Z", false, false, NULL, 0},
 	{"other types",
 		"{'metadata':{'uid':7,'annotations':[],'labels':7,'creationTimestamp':7},'spec':{"
 		"'schedulingGates':{},'priorityClassName':7,'priority':'x'}}",
@@ -131,6 +141,16 @@ TEST(how_a_gang_is_named)
 		{"'poolgate.io/gang':'g','poolgate.io/gang-size':'4097'", "found \"4097\""},
 		{"'poolgate.io/gang':'g','poolgate.io/gang-size':'four'", "found \"four\""},
 		{"'poolgate.io/gang':'g','poolgate.io/gang-size':'job'", NULL},
+		{"'poolgate.io/gang-size':'group'," COUNT_4 "},'labels':{" GROUP, NULL},
+		{"'poolgate.io/gang-size':'group'," COUNT_4,
+			"found \"group\", and the pod does not"},
+		{"'poolgate.io/gang-size':'group'},'labels':{" GROUP, "found \"group\""},
+		{"'poolgate.io/gang-size':'group','kueue.x-k8s.io/pod-group-total-count':'0'},"
+		 "'labels':{" GROUP,
+			"from 1 to 4096"},
+		{"'poolgate.io/gang':'g','poolgate.io/gang-size':'group'," COUNT_4
+		 "},'labels':{" GROUP,
+			"or group, without poolgate.io/gang"},
 		{"'poolgate.io/gang':'g','poolgate.io/gang-size':'Job'",
 			"found \"Job\", expected how many pods the gang \"g\" has, from 1 to 4096, "
 			"or job"},

@@ -7,6 +7,9 @@
 #include "webhook/core/pod/late.h"
 
 #define GANG_NAME_MAX 63
+/* A group of Kueue's. */
+#define LABEL_GROUP "kueue.x-k8s.io/pod-group-name"
+#define ANN_GROUP_COUNT "kueue.x-k8s.io/pod-group-total-count"
 
 static bool counts(
 	const struct queue_classes *classes, const struct json *j, const struct json_node *class)
@@ -45,8 +48,15 @@ static uint32_t size_of(struct slice text)
 
 bool queue_gang_of(const struct pod *p, struct arena *a, struct slice *ret, uint32_t *ret_size)
 {
-	*ret = pod_annotation(p, ANN_GANG, a);
-	*ret_size = size_of(pod_annotation(p, ANN_GANG_SIZE, a));
+	struct slice size = pod_annotation(p, ANN_GANG_SIZE, a);
+
+	if (slice_is(size, "group")) {
+		*ret = json_str(p->j, json_get(p->j, p->labels, SLICE(LABEL_GROUP)), a);
+		size = pod_annotation(p, ANN_GROUP_COUNT, a);
+	} else {
+		*ret = pod_annotation(p, ANN_GANG, a);
+	}
+	*ret_size = size_of(size);
 	return !a->failed;
 }
 
@@ -157,6 +167,23 @@ static int shown(struct slice s)
 	return s.len < 40 ? (int)s.len : 40;
 }
 
+/* A number that says how many of a group ask for GPUs is the user's word: Kueue counts all. */
+static int check_group(const struct pod *p, struct arena *a, struct err *err)
+{
+	struct slice name;
+	uint32_t size;
+
+	if (!queue_gang_of(p, a, &name, &size))
+		return err_set(err, ERR_NOMEM, "out of memory");
+	if (name.len && size)
+		return 0;
+	err_set(err, ERR_INVALID,
+		"found \"group\", and the pod does not say which one of Kueue's: expected the "
+		"label " LABEL_GROUP " and the annotation " ANN_GROUP_COUNT ", from 1 to %d",
+		GANG_SIZE_MAX);
+	return err_in(err, "metadata/annotations/poolgate.io~1gang-size");
+}
+
 int queue_check_gang(const struct pod *p, struct arena *a, struct err *err)
 {
 	struct slice name = pod_annotation(p, ANN_GANG, a);
@@ -166,6 +193,8 @@ int queue_check_gang(const struct pod *p, struct arena *a, struct err *err)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	if (!name.at && !size.at)
 		return 0;
+	if (!name.at && slice_is(size, "group"))
+		return check_group(p, a, err);
 	if (!name.at || name.len == 0 || name.len > GANG_NAME_MAX) {
 		err_set(err, ERR_INVALID,
 			"found %s, expected the name of the gang that the pod belongs to, of 1 to "
@@ -180,7 +209,7 @@ int queue_check_gang(const struct pod *p, struct arena *a, struct err *err)
 	if (size_of(size) == 0 && !slice_is(size, "job")) {
 		err_set(err, ERR_INVALID,
 			"found %s%.*s%s, expected how many pods the gang \"%.*s\" has, from 1 to "
-			"%d, or job",
+			"%d, or job; or group, without " ANN_GANG,
 			size.at ? "\"" : "", size.at ? shown(size) : 7,
 			size.at ? size.at : "nothing", size.at ? "\"" : "", shown(name), name.at,
 			GANG_SIZE_MAX);

@@ -33,7 +33,8 @@ bool queue_read(const struct json *j, const struct json_node *object,
 uint64_t queue_asks(const struct demand *d, struct json_seed seed);
 
 /* Does a pod name its gang as it must: a name of 1 to 63 characters and a size of 1 to
- * GANG_SIZE_MAX or "job", both or neither? ERR_INVALID with the place, what was found and what is
+ * GANG_SIZE_MAX or "job", both or neither; or "group" alone, where Kueue's label and annotation say
+ * both? ERR_INVALID with the place, what was found and what is
  * expected; ERR_NOMEM. */
 int queue_check_gang(const struct pod *p, struct arena *a, struct err *err);
 /* The gang of a pod that names it as it must; absent and 0 where it goes alone, 0 where its Job
