@@ -9,8 +9,6 @@
 
 /* 256 claims of eight GPUs are a tenth of it. */
 #define ARENA_MAX (16u << 20)
-/* One of each family, as Kubernetes has it. */
-#define POD_ADDRESSES_MAX 2
 
 static int no_memory(struct err *err)
 {
@@ -51,30 +49,22 @@ static bool lets_in(const struct claim_record *r)
 	return r->lingers_ms == 0 && !r->open;
 }
 
-/* What cannot be read is nobody's address. The status was read in its order. */
-static int find_addresses(const struct json *j, const struct json_node *object,
-	const struct server_object *o, struct picture *p, struct err *err)
+static int find_addresses(const struct server_object *o, struct picture *p, struct err *err)
 {
-	const struct json_node *claims = json_path(j, object, "status", "claims", NULL);
-	const struct claim_record *r = o->status.claims;
-
-	p->address =
-		arena_array(&p->arena, o->status.n_claims * POD_ADDRESSES_MAX, sizeof(*p->address));
+	p->address = arena_array(
+		&p->arena, o->status.n_claims * SERVER_POD_IPS_MAX, sizeof(*p->address));
 	if (!p->address)
 		return no_memory(err);
-	JSON_EACH(j, claims, claim)
-	{
-		const struct json_node *all = json_get(j, claim, SLICE("podIPs"));
+	for (size_t i = 0; i < o->status.n_claims; i++) {
+		const struct claim_record *r = &o->status.claims[i];
 
-		JSON_EACH(j, all && all->count <= POD_ADDRESSES_MAX ? all : NULL, one)
-		{
+		for (size_t k = 0; k < r->n_pod_ips; k++) {
 			struct picture_address *a = &p->address[p->n_addresses];
 
 			a->uid = r->claim.key;
 			a->shut_out = !lets_in(r);
-			p->n_addresses += text_ip(json_str(j, one, &p->arena), a->at);
+			p->n_addresses += text_ip(slice_of(r->pod_ips[k]), a->at);
 		}
-		r++;
 	}
 	return 0;
 }
@@ -106,7 +96,7 @@ int picture_read(
 		rc = next.claim ? 0 : no_memory(err);
 	}
 	if (rc == 0)
-		rc = find_addresses(j, object, &o, &next, err);
+		rc = find_addresses(&o, &next, err);
 	if (rc == 0)
 		find_spare(&o, &next);
 	next.gated = rc == 0 && o.gate_profile;

@@ -226,7 +226,9 @@ static int read_element(struct json_reader *r, const struct json_node *e,
 		memcpy(list + i * sizeof(text), &text, sizeof(text));
 		if (!json_is(e, JSON_STRING))
 			return json_record_wrong(r, e, f->key, "strings");
-		return r->a->failed ? no_memory(r) : 0;
+		if (r->a->failed)
+			return no_memory(r);
+		return f->good && !f->good(text) ? wrong(r, e, f) : 0;
 	}
 	if (json_is(e, JSON_OBJECT)) {
 		rc = json_record_read(r, e, f->record, list + i * f->record->size);

@@ -87,7 +87,7 @@ struct json_field {
 	};
 	int64_t min, max; /* bounds of a number or of a list's length; 0, 0: those of its type */
 	const char *expected;        /* behind "expected "; NULL: as the kind says */
-	bool (*good)(const char *s); /* of a string */
+	bool (*good)(const char *s); /* of a string, or of each of a list */
 	const char *(*word)(
 		unsigned); /* of a word, instead of words: the first max + 1 have names */
 	/* Of a list: may element i be where it is? v is the element. */

@@ -161,11 +161,11 @@ static bool is_empty(const struct json_field *f, const void *at)
 	case REC_KIND_HEX:
 	case REC_KIND_BITS:
 		return whole(f, at) == 0;
+	case REC_KIND_STRS:
 	case REC_KIND_LIST:
 		memcpy(&n, (const char *)at - f->at + f->n_at, sizeof(n));
 		return n == 0;
 	case REC_KIND_WORD:
-	case REC_KIND_STRS:
 	case REC_KIND_ARRAY:
 	case REC_KIND_OBJECT:
 	case REC_KIND_OWN:

@@ -417,7 +417,7 @@ GATE = {"profile": "lupine", "url": "https://gpu-01.lab:9447", "tokenSecret": "t
     {"gpus": [V100] * 256}, {"gpus": [{"model": "a", "memory": "1Gi"}]}, {"drain": True}, {"address": "gpu-01.lab:1"},
     {"address": "[fd00::1]:65535"}, {"gpus": None, "probe": PROBE}, {"gpus": None, "probe": {"url": "http://gpu-01:9443/v1"}},
     {"gpus": None, "probe": {**PROBE, "caSecret": "a.b", "tokenSecret": "t", "clientSecret": "c"}}, {"gate": GATE},
-    {"gate": {**GATE, "caSecret": "a.b", "strangers": "tell"}}])
+    {"gate": {**GATE, "caSecret": "a.b", "strangers": "tell"}}, {"gate": {**GATE, "mode": "address"}}])
 def test_good_servers(c, base, spec):
     assert base
     obj = server(**{k: v for k, v in spec.items() if v is not None}, drop=[k for k, v in spec.items() if v is None])
@@ -448,7 +448,7 @@ def test_good_servers(c, base, spec):
     *(({"gate": {k: v for k, v in GATE.items() if k != member}}, f"spec.gate.{member}: Required value") for member in GATE),
     ({"gate": {**GATE, "profile": "A"}}, "spec.gate.profile in body should match"),
     *(({"gate": {**GATE, "url": url}}, "expected an https URL") for url in ("gpu-01:9447", "http://gpu-01:9447", "https://")),
-    ({"gate": {**GATE, "strangers": "maybe"}}, "spec.gate.strangers")])
+    ({"gate": {**GATE, "strangers": "maybe"}}, "spec.gate.strangers"), ({"gate": {**GATE, "mode": "session"}}, "spec.gate.mode")])
 def test_bad_servers(c, base, spec, says):
     assert base
     obj = server(**{k: v for k, v in spec.items() if v is not None}, drop=[k for k, v in spec.items() if v is None])

@@ -17,7 +17,7 @@
 	"'claims':[{'uid':'a','namespace':'ml','name':'web-0','state':'bound'," HASHES             \
 	",'servers':['gpu-01','gpu-02'],'grace':90,'lingers':'2026-11-21T09:32:00Z','waits':'"     \
 	"Pending','gangKey':9,'gangSize':4,'gangBytes':5000000000,'used':7,'usedUntil':'2026-11-"  \
-	"21T09:31:00Z',"                                                                           \
+	"21T09:31:00Z','podIPs':['10.1.2.3','fd00::3'],"                                           \
 	"'gpus':[{'id':'gpu-0','bytes':8000000000,'mig':'1g'},"                                    \
 	"{'id':'gpu-9','bytes':5}],'prio':[]},"                                                    \
 	"{'uid':'b','namespace':'ml','name':'','state':'pending'," HASHES                          \
@@ -96,6 +96,9 @@ TEST(test_values)
 	assert_int_equal(c->claim.plan_hash, 0xab);
 	assert_true(c->take == 0xfedcba9876543210u);
 	assert_int_equal(c->claim.since_ms, INT64_C(1795253400000));
+	assert_int_equal(c->n_pod_ips, 2);
+	assert_string_equal(c->pod_ips[1], "fd00::3");
+	assert_int_equal(c[1].n_pod_ips, 0);
 	assert_int_equal(c->n_servers, 2);
 	assert_string_equal(c->servers[1], "gpu-02");
 	assert_int_equal(c->claim.n_parts, 2);
@@ -119,7 +122,8 @@ TEST(test_values)
 	"{'address':'[::1]:1','launchers':['lupine','juice'],'drain':true,'gpus':null,'probe':{'"  \
 	"url':'https://h:9443','caSecret'"                                                         \
 	":'ca','tokenSecret':'t.k','clientSecret':'c','later':1},'later':{},'gate':{'profile':"    \
-	"'lupine','url':'https://g:9447','caSecret':'gc','tokenSecret':'gt','strangers':'tell'}}"
+	"'lupine','url':'https://g:9447','caSecret':'gc','tokenSecret':'gt','strangers':'tell',"   \
+	"'mode':'address'}}"
 
 TEST(test_probe)
 {
@@ -139,6 +143,7 @@ TEST(test_probe)
 	assert_string_equal(server_object_gate(&f.o).token_secret, "gt");
 	assert_string_equal(server_object_probe(&f.o).client_secret, "c");
 	assert_true(f.o.gate_lets_strangers);
+	assert_true(f.o.gate_by_address);
 	assert_int_equal(f.o.n_declared, 0);
 	assert_true(f.o.drain);
 	assert_int_equal(f.o.n_launchers, 2);
@@ -273,6 +278,12 @@ TEST(test_refused_status)
 			"/status/claims/0/servers"},
 		{"{'claims':[{'uid':'a','state':'bound','servers':[1],'gpus':[]}]}",
 			"/status/claims/0/servers"},
+		{"{'claims':[{'uid':'a','state':'bound','podIPs':'10.1.2.3','gpus':[]}]}",
+			"/status/claims/0/podIPs"},
+		{"{'claims':[{'uid':'a','state':'bound','podIPs':['10.1.2'],'gpus':[]}]}",
+			"/status/claims/0/podIPs"},
+		{"{'claims':[{'uid':'a','state':'bound','podIPs':['::1','::2','::3'],'gpus':[]}]}",
+			"/status/claims/0/podIPs"},
 		{"{'conditions':{}}", "/status/conditions"},
 		{"{'conditions':[1]}", "/status/conditions/0"},
 		{"{'conditions':[{'status':'True'}]}", "/status/conditions/0/type"},
@@ -374,6 +385,10 @@ TEST(test_refused_spec)
 			"{'address':'a:1'," GPU ",'gate':{'profile':'a','url':'https://a',"
 			"'tokenSecret':'t','strangers':'no'}}",
 			"/spec/gate/strangers"},
+		{"'a':1",
+			"{'address':'a:1'," GPU ",'gate':{'profile':'a','url':'https://a',"
+			"'tokenSecret':'t','mode':'session'}}",
+			"/spec/gate/mode"},
 	};
 	struct server_fixture f;
 	char text[1024];

@@ -296,5 +296,26 @@ TEST(dns_subdomains)
 	assert_false(text_dns_subdomain((struct slice){NULL, 0}));
 }
 
+TEST(ips)
+{
+	static const char *const good[] = {"10.1.2.3", "0.0.0.0", "::", "fd00::3",
+		"::ffff:10.1.2.3", "1111:2222:3333:4444:5555:6666:123.123.123.123"};
+	static const char *const bad[] = {"", "10.1.2", "10.1.2.256", "10.1.2.3 ", "10.1.2.3:80",
+		"10.1.2.3,fd00::3", "[::1]", "fe80::1%eth0", "localhost",
+		"1111:2222:3333:4444:5555:6666:1123.123.123.123"};
+	unsigned char at[16], again[16];
+
+	for (size_t i = 0; i < COUNT(good); i++)
+		assert_true(text_ip(slice_of(good[i]), at));
+	for (size_t i = 0; i < COUNT(bad); i++)
+		assert_false(text_ip(slice_of(bad[i]), at));
+	assert_false(text_ip((struct slice){"10.1.2.3\0", 9}, at));
+	assert_false(text_ip((struct slice){NULL, 0}, at));
+	/* spelled in either way it is one */
+	assert_true(text_ip(SLICE("10.1.2.3"), at));
+	assert_true(text_ip(SLICE("0:0::ffff:0a01:203"), again));
+	assert_memory_equal(at, again, sizeof(at));
+}
+
 TESTS(whole_numbers, durations, case_insensitive, utf8, utf8_cut, base_names, words, dns_labels,
-	dns_subdomains, hashes, listen_addresses, bytes_of_listen_addresses)
+	dns_subdomains, ips, hashes, listen_addresses, bytes_of_listen_addresses)

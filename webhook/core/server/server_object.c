@@ -183,7 +183,17 @@ static int read_strangers(struct json_reader *r, const struct json_node *v, void
 	return json_record_wrong(r, v, "strangers", "\"close\" or \"tell\"");
 }
 
-static const struct json_own gate_strangers = {read_strangers, NULL};
+static int read_mode(struct json_reader *r, const struct json_node *v, void *to)
+{
+	struct server_object *o = to;
+
+	o->gate_by_address = json_is_str(r->j, v, SLICE("address"));
+	if (o->gate_by_address || json_is_str(r->j, v, SLICE("token")))
+		return 0;
+	return json_record_wrong(r, v, "mode", "\"token\" or \"address\"");
+}
+
+static const struct json_own gate_strangers = {read_strangers, NULL}, gate_mode = {read_mode, NULL};
 static const struct json_field gate_fields[] = {
 	REC_STR(server_object, gate_profile, "profile", REC_NEEDED | REC_OR_NULL, .good = is_name,
 		.expected = "the name of the gate's ServerProfile, such as lupine"),
@@ -192,6 +202,7 @@ static const struct json_field gate_fields[] = {
 	SECRET(gate_ca_secret, "caSecret"),
 	REC_STR(server_object, gate_token_secret, "tokenSecret", REC_NEEDED | REC_OR_NULL,
 		.good = is_name, .expected = NAME_FORM),
+	REC_OWN(gate_mode, "mode"),
 	REC_OWN(gate_strangers, "strangers"),
 };
 JSON_RECORD(gate_record, server_object, gate_fields, 0);

@@ -8,12 +8,13 @@
  *    "claims": [{"uid", "namespace", "name", "state", "plan" (16 hex digits), "since" (RFC 3339,
  * UTC), "take" (16 hex digits), "servers": ["gpu-01"], "grace" (seconds), "lingers" (RFC 3339,
  * UTC), "waits", "open", "gang", "gangKey", "gangSize", "gangBytes", "used" (bytes), "usedUntil"
- * (RFC 3339, UTC), "gpus": [{"id", "bytes"}]}], "conditions": [{"type", "status",
- * "observedGeneration", "lastTransitionTime", "reason", "message"}], "phantoms": [{"namespace",
- * "since"}], "kept": [{"uid", "namespace", "name", "since", "gpus": [{"id", "bytes"}]}], "summary":
- * {"gpus", "fit", "free" (MB of GPUs that take claims), "claims"}} By ledger rule R11 members that
- * this version does not know, of the status, of its summary and of each gpu, claim, claim's gpu and
- * condition in it, are written again as they were read. A member that is null is absent. */
+ * (RFC 3339, UTC), "podIPs": ["10.1.2.3"], "gpus": [{"id", "bytes"}]}], "conditions": [{"type",
+ * "status", "observedGeneration", "lastTransitionTime", "reason", "message"}], "phantoms":
+ * [{"namespace", "since"}], "kept": [{"uid", "namespace", "name", "since", "gpus": [{"id",
+ * "bytes"}]}], "summary": {"gpus", "fit", "free" (MB of GPUs that take claims), "claims"}} By
+ * ledger rule R11 members that this version does not know, of the status, of its summary and of
+ * each gpu, claim, claim's gpu and condition in it, are written again as they were read. A member
+ * that is null is absent. */
 #ifndef WEBHOOK_CORE_SERVER_SERVER_OBJECT_H
 #define WEBHOOK_CORE_SERVER_SERVER_OBJECT_H
 
@@ -34,6 +35,8 @@
 #define SERVER_GPUS_MAX 256
 #define SERVER_LAUNCHERS_MAX 64
 #define SERVER_PHANTOMS_MAX 64
+/* Addresses of a pod: one of each family. */
+#define SERVER_POD_IPS_MAX 2
 /* A namespace is a phantom's for so long. */
 #define SERVER_PHANTOM_MS 600000
 /* GPUs in a status that is read: those of the spec or probe, and missing ones beside them. */
@@ -109,6 +112,10 @@ struct claim_record {
 	 * by the clock of the day of the leader who asked; 0: nobody knows. */
 	uint64_t used;
 	int64_t used_until_ms;
+	/* Of a server whose gate knows pods by their addresses: its pod's, one of each family at
+	 * most; none: not known yet, or it is on its node's network. */
+	const char **pod_ips;
+	size_t n_pod_ips;
 	struct part_rest *part_rests; /* of the parts that have some; a part that was taken out
 					 leaves its own here, unused */
 	size_t n_part_rests;
@@ -186,6 +193,7 @@ struct server_object {
 	const char *gate_profile;     /* the ServerProfile of its gate; NULL: it has none */
 	const char *gate_url;
 	const char *gate_ca_secret, *gate_token_secret;
+	bool gate_by_address;     /* it knows pods by their addresses, not by their tokens */
 	bool gate_lets_strangers; /* they are told, and close no GPU */
 	struct gpu_declared *declared;
 	size_t n_declared;

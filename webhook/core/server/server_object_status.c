@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: how a GPUServer's status is spelled. What we do not know of it is kept as it is spelled
  * (ledger rule R11). */
+#include "base/text.h"
 #include "webhook/core/server/server_object_impl.h"
 
 #define BYTES_PER_MB 1000000u
@@ -122,6 +123,13 @@ static const char *state_name(unsigned state)
 	return claim_state_name((enum claim_state)state);
 }
 
+static bool is_ip(const char *s)
+{
+	unsigned char at[16];
+
+	return text_ip(slice_of(s), at);
+}
+
 static const struct json_own parts = {read_parts, write_parts};
 static const struct json_field claim_fields[] = {
 	REC_STR(claim_record, claim.key, "uid", REC_NEEDED),
@@ -143,6 +151,8 @@ static const struct json_field claim_fields[] = {
 	REC_COUNT(claim_record, began.bytes, "gangBytes", REC_OMIT),
 	REC_COUNT(claim_record, used, "used", REC_OMIT),
 	REC_TIME(claim_record, used_until_ms, "usedUntil", REC_OMIT),
+	REC_STRS(claim_record, pod_ips, "podIPs", REC_OMIT, .max = SERVER_POD_IPS_MAX,
+		.good = is_ip, .expected = "at most two IP addresses, such as [\"10.1.2.3\"]"),
 	REC_OWN(parts, "gpus", REC_NEEDED, .expected = "a list"),
 };
 JSON_RECORD(claim_record_record, claim_record, claim_fields, offsetof(struct claim_record, rest));
