@@ -216,5 +216,37 @@ TEST(test_why_it_waits)
 	}
 }
 
+TEST(test_its_addresses)
+{
+#define IPS(more) "{'spec':{},'status':{" more "}}"
+	static const char *const rows[][2] = {
+		{IPS(""), ""},
+		{"{'spec':{}}", ""},
+		{IPS("'podIP':'10.1.2.3','podIPs':[{'ip':'10.1.2.3'}]"), "10.1.2.3"},
+		{IPS("'podIP':'fd00::3','podIPs':[{'ip':'fd00::3'},{'ip':'10.1.2.3'}]"),
+			"fd00::3,10.1.2.3"},
+		{IPS("'podIP':'10.1.2.3'"), "10.1.2.3"},
+		{IPS("'podIP':'10.1.2.3','podIPs':[]"), "10.1.2.3"},
+		/* nobody writes these but who should not */
+		{IPS("'podIPs':[{'ip':'a,b'},{'ip':7},{},7,{'ip':'::1'},{'ip':'::2'},{'ip':'::3'}"
+		     "]"),
+			"::1,::2"},
+		{IPS("'podIPs':'10.1.2.3','podIP':'10.1.2.3 '"), ""},
+		{"{'spec':{'hostNetwork':true},'status':{'podIP':'10.1.2.3','podIPs':[{'ip':"
+		 "'10.1.2.3'}]}}",
+			""},
+		{"{'spec':{'hostNetwork':false},'status':{'podIP':'10.1.2.3'}}", "10.1.2.3"},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char ips[POD_IPS_SIZE];
+		const struct json_node *root = fixture_pod(&fix, rows[i][0]);
+
+		pod_ips(&fix.json, root, ips);
+		if (strcmp(ips, rows[i][1]) != 0)
+			fail_msg("row %zu: \"%s\", expected \"%s\"", i, ips, rows[i][1]);
+	}
+}
+
 TESTS_BETWEEN(set_up, tear_down, test_on_which_nodes, test_windows, test_whom_nobody_touches,
-	test_seconds, test_why_it_waits)
+	test_seconds, test_why_it_waits, test_its_addresses)

@@ -224,6 +224,24 @@ TEST(says_what_pods_wait_for)
 	}
 }
 
+TEST(shows_where_they_are)
+{
+	struct pods *p = pods_new(count_change, NULL);
+
+	changes = 0;
+	for (unsigned i = 1; i <= 2; i++) {
+		tell(p, KUBE_PUT, POD("a", "", "Running','podIP':'10.1.2.3"));
+		assert_string_equal(find(p, "a").ips, "10.1.2.3");
+		assert_int_equal(changes, 1);
+	}
+	tell(p, KUBE_PUT, POD("a", "", "Running','podIP':'10.1.2.4"));
+	assert_string_equal(find(p, "a").ips, "10.1.2.4");
+	tell(p, KUBE_PUT, POD("a", "", "Running"));
+	assert_string_equal(find(p, "a").ips, "");
+	assert_int_equal(changes, 3);
+	pods_free(p);
+}
+
 TEST(knows_when_the_stream_is_broken)
 {
 	struct pods *p = pods_new(NULL, NULL);
@@ -284,4 +302,5 @@ TEST(five_thousand_pods_are_small)
 }
 
 TESTS(shows_what_it_was_told, remembers_whom_it_lost, remembers_how_they_went,
-	says_what_pods_wait_for, knows_when_the_stream_is_broken, five_thousand_pods_are_small)
+	says_what_pods_wait_for, shows_where_they_are, knows_when_the_stream_is_broken,
+	five_thousand_pods_are_small)

@@ -10,8 +10,8 @@
 #include "webhook/core/pod/pod.h"
 #include "webhook/edge/metrics/metrics.h"
 
-/* Names of servers. */
-#define PICTURE_MAX (16u << 20)
+/* Names of servers, and what claims say in words. */
+#define PICTURE_MAX (64u << 20)
 /* While the picture of the servers is not there yet. */
 #define UNSYNCED_MS 200
 /* So far the watch of pods may be behind what is stored. */
@@ -110,7 +110,8 @@ static bool see_record(struct claims *c, const char *server, const struct claim_
 		.open = r->open,
 		.grace_s = r->grace_s,
 		.lingers_ms = r->lingers_ms,
-		.waits = r->waits ? arena_strdup(&p->arena, slice_of(r->waits)) : NULL};
+		.waits = r->waits ? arena_strdup(&p->arena, slice_of(r->waits)) : NULL,
+		.ips = address_said(r, &p->arena)};
 	return true;
 }
 
@@ -133,7 +134,8 @@ static bool see_server(void *ctx, const struct server_object *o)
 	part = &p->parts[p->n_parts++];
 	*part = (struct part){.name = arena_strdup(&p->arena, slice_of(o->name)),
 		.first = p->n_records,
-		.n = o->status.n_claims};
+		.n = o->status.n_claims,
+		.by_address = o->gate_by_address};
 	for (size_t i = 0; i < o->status.n_phantoms; i++)
 		part->phantoms_due = part->phantoms_due ||
 				     phantom_is_over(&o->status.phantoms[i], clock_wall_ms());

@@ -195,15 +195,16 @@ static bool same_text(const char *a, const char *b)
 }
 
 /* By rule R13 a claim says for how long its pod may run on after a delete, and until when it
- * lingers; not when the pod is back. And why its pod does not start. */
-static void find_word(const struct claims *c, struct record *r)
+ * lingers; not when the pod is back. And why its pod does not start, and where it is. */
+static void find_word(struct claims *c, struct record *r, bool by_address)
 {
 	const struct holder *h = r->who;
 	int64_t known_ms = r->grace_s ? r->grace_s * INT64_C(1000) : c->grace_ms;
 	int64_t until = clock_wall_ms() + h->until_ms - clock_ms();
-	const char *why = holder_why(h);
+	const char *why = holder_why(h), *ips = address_due(c, r, by_address);
 
-	r->word = false;
+	r->word = !same_text(r->ips, ips);
+	r->ips = ips;
 	if (h->told_s * INT64_C(1000) > known_ms) {
 		r->grace_s = h->told_s;
 		r->word = true;
@@ -224,11 +225,13 @@ static void find_word(const struct claims *c, struct record *r)
 }
 
 /* True when it did not say so. */
-static bool put_word(const struct record *r, struct claim_record *now)
+static bool put_word(const struct record *r, struct claim_record *now, struct arena *a)
 {
-	if (!r->word || (now->grace_s == r->grace_s && now->lingers_ms == r->lingers_ms &&
-				same_text(now->waits, r->waits)))
+	if (!r->word ||
+		(now->grace_s == r->grace_s && now->lingers_ms == r->lingers_ms &&
+			same_text(now->waits, r->waits) && same_text(address_said(now, a), r->ips)))
 		return false;
+	address_write(r->ips, now, a);
 	now->waits = r->waits;
 	now->grace_s = r->grace_s;
 	now->lingers_ms = r->lingers_ms;
@@ -264,7 +267,7 @@ static enum edit_result edit_claims(
 			continue;
 		now = &o->status.claims[at];
 		if (!end) {
-			changed = put_word(r, now) || changed;
+			changed = put_word(r, now, a) || changed;
 			changed = put_bound(r, now) || changed;
 		} else if (may_remove(r, now, again)) {
 			server_status_remove_claim(&o->status, (size_t)at);
@@ -361,14 +364,14 @@ static void ask_anew(struct claims *c)
 }
 
 /* How many ends wait on this server; how many bindings and words of rule R13. */
-static void count_acts(const struct claims *c, const struct part *part, size_t *ends, size_t *binds)
+static void count_acts(struct claims *c, const struct part *part, size_t *ends, size_t *binds)
 {
 	*ends = *binds = 0;
 	for (size_t i = part->first; i < part->first + part->n; i++) {
 		struct record *r = &c->now.records[i];
 		bool end = r->who->act == CLAIM_END;
 
-		find_word(c, r);
+		find_word(c, r, part->by_address);
 		*ends += end;
 		*binds += (r->who->act == CLAIM_BIND && r->state == CLAIM_PENDING) ||
 			  (r->word && !end);

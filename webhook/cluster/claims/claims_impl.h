@@ -105,9 +105,10 @@ struct record {
 	/* As it is, or should be (rule R13): */
 	int64_t lingers_ms;
 	const char *waits; /* in the picture's arena, or the holder's; NULL: it does not */
+	const char *ips;   /* its pod's addresses, with a comma; NULL: it says none */
 	uint32_t grace_s;
 	enum claim_state state;
-	bool word; /* of lingers_ms, waits and grace_s one is to be written */
+	bool word; /* of lingers_ms, waits, ips and grace_s one is to be written */
 	bool open;
 	bool skipped; /* its removal was not written: to be asked anew */
 };
@@ -116,6 +117,7 @@ struct record {
 struct part {
 	const char *name;
 	size_t first, n;
+	bool by_address;   /* its gate knows pods by their addresses */
 	bool phantoms_due; /* one of its namespaces has been there for ten minutes (rule R12) */
 };
 
@@ -210,6 +212,15 @@ void unstarted_tell(struct claims *c, struct holder *h, const char *server);
 /* Tell those whom no node has taken for long what the scheduler says, and evict who may be, where
  * the setting says so. */
 void claims_unplaced(struct claims *c);
+
+/* ---- claims_address.c ---- */
+
+/* What a claim says of its pod's addresses, with a comma, in the arena; NULL: none. */
+const char *address_said(const struct claim_record *r, struct arena *a);
+/* The same as it should be, where the server's gate knows pods by their addresses or does not. */
+const char *address_due(struct claims *c, const struct record *r, bool by_address);
+/* Let the claim say this, in the arena. */
+void address_write(const char *ips, struct claim_record *r, struct arena *a);
 
 /* ---- claims_place.c ---- */
 

@@ -170,6 +170,8 @@ static struct pod_shown shown(const struct pods_entry *e)
 
 	if (e->why)
 		memcpy(pod.why, e->why, strlen(e->why) + 1);
+	if (e->ips)
+		memcpy(pod.ips, e->ips, strlen(e->ips) + 1);
 	return pod;
 }
 

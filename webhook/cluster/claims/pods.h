@@ -32,6 +32,7 @@ struct pod_shown {
 	int64_t waits_ms; /* since when it has not run, as far as the watch shows; 0: it runs, or
 			     has */
 	char why[POD_WHY_SIZE]; /* pod_waits() */
+	char ips[POD_IPS_SIZE]; /* pod_ips() */
 	int64_t since_ms; /* when the watch first showed it (CLOCK_MONOTONIC, as all times here) */
 	int64_t lost_ms;  /* 0: it is shown */
 	uint64_t plan_hash; /* of the plan annotation's bytes, as a review counts it; 0: it has none
@@ -62,7 +63,7 @@ struct pod_waiting {
 struct pods;
 
 /* An empty table. changed (may be NULL) is called after each change of what it shows, without its
- * lock, from the watch's thread. NULL: out of memory. About 160 bytes a pod. All functions may be
+ * lock, from the watch's thread. NULL: out of memory. About 200 bytes a pod. All functions may be
  * called from any thread. */
 struct pods *pods_new(void (*changed)(void *ctx), void *ctx);
 /* How to see that a pod waits to be told its place (carrier.h), and which PriorityClasses count in

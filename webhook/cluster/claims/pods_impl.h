@@ -20,6 +20,7 @@ struct pod_told {
 	bool placed, waits;
 	struct pod_waiting *waiting; /* becomes the table's */
 	char why[POD_WHY_SIZE];
+	char ips[POD_IPS_SIZE];
 };
 
 /* there: it is shown, not the last state of one that is gone. Out of memory its plan counts as
@@ -40,6 +41,7 @@ struct pods_entry {
 	int64_t since_ms, lost_ms, waits_ms;
 	struct pod_waiting *waiting; /* NULL: not for its turn, and no gang wants to know of it */
 	char *why;                   /* malloc'ed; NULL: it runs, or has */
+	char *ips;                   /* malloc'ed; NULL: it has no address */
 	uint32_t hash;               /* of the uid, as much as finds a bucket */
 	uint32_t list;               /* number of the list that showed it last */
 	uint32_t grace_s;            /* the longest that a delete of it has named (R13) */

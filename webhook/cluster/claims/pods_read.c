@@ -124,6 +124,7 @@ struct pod_told pod_told_of(const struct pods_sight *s, const struct json *j,
 		.waits = s->waits && s->waits(j, object)};
 
 	pod_waits(j, object, t.why);
+	pod_ips(j, object, t.ips);
 	if (there && (t.waits ? t.seen == POD_LIVE : shows_gang(j, object, &t)))
 		t.waiting = read_waiting(s, j, object, &t);
 	return t;

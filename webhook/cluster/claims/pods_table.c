@@ -26,6 +26,7 @@ void pods_table_release(struct pods_table *t)
 			next = e->next;
 			pod_waiting_release(e->waiting);
 			free(e->why);
+			free(e->ips);
 			free(e);
 		}
 	free(t->bucket);
@@ -76,11 +77,6 @@ static void put_waiting(struct pods_table *t, struct pods_entry *e, struct pod_w
 	e->waiting = w;
 }
 
-static const char *why_of(const struct pods_entry *e)
-{
-	return e->why ? e->why : "";
-}
-
 static void remove_at(struct pods_table *t, struct pods_entry **at)
 {
 	struct pods_entry *e = *at;
@@ -90,6 +86,7 @@ static void remove_at(struct pods_table *t, struct pods_entry **at)
 	t->n_lost -= e->seen == POD_NOT_SHOWN;
 	put_waiting(t, e, NULL);
 	free(e->why);
+	free(e->ips);
 	free(e);
 }
 
@@ -155,14 +152,15 @@ static void see_queued(const struct pods_entry *e, struct pod_waiting *w)
 		w->pod.since_ms = now;
 }
 
-/* Most pods run: nothing is kept for them. */
-static void put_why(struct pods_table *t, struct pods_entry *e, const char *why)
+/* Nothing is kept of what is empty: most pods run. True when it was another. */
+static bool put_text(struct pods_table *t, char **at, const char *text)
 {
-	if (strcmp(why_of(e), why) == 0)
-		return;
-	free(e->why);
-	e->why = *why ? strdup(why) : NULL;
-	t->missed = t->missed || (*why && !e->why);
+	if (strcmp(*at ? *at : "", text) == 0)
+		return false;
+	free(*at);
+	*at = *text ? strdup(text) : NULL;
+	t->missed = t->missed || (*text && !*at);
+	return true;
 }
 
 bool pods_table_put(struct pods_table *t, const struct kube_meta *m, struct pod_told *told)
@@ -175,8 +173,7 @@ bool pods_table_put(struct pods_table *t, const struct kube_meta *m, struct pod_
 
 	see_queued(e, told->waiting);
 	changed = !e || e->seen != told->seen || e->waits != told->waits ||
-		  is_other(e->waiting, told->waiting) || e->grace_s < told->grace_s ||
-		  strcmp(why_of(e), told->why) != 0;
+		  is_other(e->waiting, told->waiting) || e->grace_s < told->grace_s;
 
 	if (!e) {
 		*at = e = new_entry(m, hash, now);
@@ -199,7 +196,8 @@ bool pods_table_put(struct pods_table *t, const struct kube_meta *m, struct pod_
 	put_waiting(t, e, told->waiting);
 	told->waiting = NULL;
 	e->grace_s = told->grace_s > e->grace_s ? told->grace_s : e->grace_s;
-	put_why(t, e, told->why);
+	changed = put_text(t, &e->why, told->why) || changed;
+	changed = put_text(t, &e->ips, told->ips) || changed;
 	e->waits_ms = !*told->why ? 0 : e->waits_ms ? e->waits_ms : now;
 	e->plan_hash = told->plan_hash;
 	e->list = t->list;

@@ -2,6 +2,8 @@
 /* core: find the parts of a pod. */
 #include "webhook/core/pod/pod.h"
 
+#include <stdio.h>
+
 #include "base/text.h"
 #include "webhook/core/pod/plan.h"
 
@@ -327,6 +329,35 @@ void pod_waits(const struct json *j, const struct json_node *object, char ret[st
 		put_why(j, json_get(j, c, SLICE("reason")), ret))
 		return;
 	memcpy(ret, "Pending", sizeof("Pending"));
+}
+
+#define IPS_MAX 2
+
+static void put_ip(
+	const struct json *j, const struct json_node *ip, struct slice ret[IPS_MAX], size_t *n)
+{
+	struct slice s = json_is(ip, JSON_STRING) ? json_inside(j, ip) : (struct slice){0};
+	unsigned char at[16];
+
+	if (*n < IPS_MAX && text_ip(s, at))
+		ret[(*n)++] = s;
+}
+
+void pod_ips(const struct json *j, const struct json_node *object, char ret[static POD_IPS_SIZE])
+{
+	const struct json_node *status = json_get(j, object, SLICE("status"));
+	struct slice ip[IPS_MAX] = {SLICE(""), SLICE("")};
+	size_t n = 0;
+
+	ret[0] = '\0';
+	if (json_is(json_path(j, object, "spec", "hostNetwork", NULL), JSON_TRUE))
+		return;
+	JSON_EACH(j, json_get(j, status, SLICE("podIPs")), one)
+	put_ip(j, json_get(j, one, SLICE("ip")), ip, &n);
+	if (n == 0)
+		put_ip(j, json_get(j, status, SLICE("podIP")), ip, &n);
+	(void)snprintf(ret, POD_IPS_SIZE, "%.*s%s%.*s", (int)ip[0].len, ip[0].at, n > 1 ? "," : "",
+		(int)ip[1].len, ip[1].at);
 }
 
 const struct pod_container *pod_container(const struct pod *p, struct slice name)

@@ -88,6 +88,13 @@ bool pod_allows_arch(const struct pod *p, struct slice arch, const char **ret_pa
  * - 1; letters alone. Total. */
 void pod_waits(const struct json *j, const struct json_node *object, char ret[static POD_WHY_SIZE]);
 
+#define POD_IPS_SIZE 96
+
+/* Its own addresses, "10.1.2.3" or "10.1.2.3,fd00::3", as its status has them, at most two; ""
+ * where it has none yet, or is on its node's network, whose address is not its own. What is no
+ * address is left out. Total. */
+void pod_ips(const struct json *j, const struct json_node *object, char ret[static POD_IPS_SIZE]);
+
 /* Kubernetes' terminationGracePeriodSeconds. */
 #define POD_GRACE_S 30
 

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cluster: addresses of pods, in the claims of servers whose gates know pods by them. */
+#include <string.h>
+
+#include "webhook/cluster/claims/claims_impl.h"
+
+const char *address_said(const struct claim_record *r, struct arena *a)
+{
+	bool both = r->n_pod_ips > 1;
+
+	return r->n_pod_ips == 0 ? NULL
+				 : arena_fmt(a, "%s%s%s", r->pod_ips[0], both ? "," : "",
+					   both ? r->pod_ips[1] : "");
+}
+
+/* What another leader has said stays until this one knows; and while the claim lingers, since its
+ * pod may still run there: gates let nobody in by an address of two. */
+const char *address_due(struct claims *c, const struct record *r, bool by_address)
+{
+	struct pod_shown pod;
+
+	if (!by_address)
+		return NULL;
+	pods_find(c->pods, slice_of(r->who->uid), &pod);
+	if (pod.seen == POD_NOT_SHOWN)
+		return r->ips;
+	return *pod.ips ? arena_strdup(&c->now.arena, slice_of(pod.ips)) : NULL;
+}
+
+void address_write(const char *ips, struct claim_record *r, struct arena *a)
+{
+	r->pod_ips = arena_array(a, SERVER_POD_IPS_MAX, sizeof(*r->pod_ips));
+	r->n_pod_ips = 0;
+	while (r->pod_ips && ips && r->n_pod_ips < SERVER_POD_IPS_MAX) {
+		size_t len = strcspn(ips, ",");
+
+		r->pod_ips[r->n_pod_ips++] = arena_strdup(a, (struct slice){ips, len});
+		ips = ips[len] ? ips + len + 1 : NULL;
+	}
+}
