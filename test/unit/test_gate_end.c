@@ -19,6 +19,7 @@
 	"  gate:\n    image: " image "\n    ca: |\n      -----BEGIN CERTIFICATE-----\n      " ca   \
 	"\n"
 #define TOOL(image, ca) SPEC(SERVERS GATE(image, ca))
+#define BY_ADDRESS SERVERS "  gate: {mode: address}\n"
 #define PULLS "    pullSecret: registry\n"
 #define ONE "'resources':{'limits':{'bitfusion.io/gpu-amount':1}}"
 #define POD(annotations, spec)                                                                     \
@@ -105,6 +106,14 @@ TEST(test_documents)
 		{SPEC(SERVERS "  can: {fraction: gate}\n  granularity: server\n" GATE("i", "x")),
 			"expected \"granularity: gpu\""},
 		{SPEC(SERVERS "  can: {memory: gates}\n" GATE("i", "x")), "found \"gates\""},
+		{SPEC(SERVERS GATE("i", "x") "    mode: session\n"), "found \"session\""},
+		{SPEC(SERVERS GATE("i", "x") "    mode: address\n"), "expected that alone"},
+		{SPEC(SERVERS "  gate: {mode: address, port: 14840}\n"), "expected that alone"},
+		{SPEC(SERVERS "  gate: {mode: token}\n"), "\"image\" is missing"},
+		{SPEC("  env: [{name: A, value: b}]\n  gate: {mode: address}\n"),
+			"not told its servers"},
+		{SPEC(BY_ADDRESS "  can: {fraction: gate}\n  granularity: server\n"),
+			"expected \"granularity: gpu\""},
 	};
 	struct fixture f;
 
@@ -301,6 +310,37 @@ TEST(test_refused_when_it_comes)
 		if (fixture_mutate(&f, rows[i].pod) != ERR_INVALID ||
 			strcmp(f.err.path, rows[i].path) != 0)
 			fail_msg("row %zu: %s: %s", i, f.err.path, f.err.msg);
+	fixture_release(&f);
+}
+
+/* The client dials the gates itself: nothing is added, and {servers} is what it is without. */
+TEST(test_by_address)
+{
+	static const char host[] = POD("", "'hostNetwork':true,");
+	char *pod, *named;
+	struct fixture f;
+
+	begin(&f, SPEC(BY_ADDRESS "  can: {memory: gate}\n"));
+	assert_true(f.profiles[0].gate.by_address && profile_guarded(&f.profiles[0]));
+	pod = goes_and_comes_back(&f, POD("", ""));
+	must_be(pod, "{'name':'SERVER','value':'$(POOLGATE_SERVERS)'}");
+	assert_null(strstr(pod, "initContainers"));
+	assert_null(strstr(pod, "gate-"));
+	free(pod);
+	assert_int_equal(fixture_mutate(&f, host), ERR_INVALID);
+	assert_string_equal(f.err.path, "/spec/hostNetwork");
+	assert_non_null(strstr(f.err.msg, "has its node's address"));
+	fixture_release(&f);
+	/* nor where another replica has let it through */
+	begin(&f, SPEC(SERVERS));
+	pod = fixture_inject(&f, host);
+	named = strdup(pod);
+	assert_int_equal(judge(&f, pod), 0);
+	assert_int_equal(load(&f, SPEC(BY_ADDRESS)), 0);
+	assert_int_equal(judge(&f, named), ERR_INVALID);
+	assert_string_equal(f.err.path, "/spec/hostNetwork");
+	free(named);
+	free(pod);
 	fixture_release(&f);
 }
 
@@ -505,4 +545,4 @@ TEST(test_pull_secret_of_another_replica)
 
 TESTS(test_documents, test_hash, test_admitted_and_taken_back, test_pull_secret,
 	test_pull_secret_of_another_replica, test_guarded, test_refused_when_it_comes,
-	test_another_replica, test_place_of_a_claim, test_as_many_servers_as_ports)
+	test_by_address, test_another_replica, test_place_of_a_claim, test_as_many_servers_as_ports)

@@ -240,6 +240,8 @@ static int inject_end(struct injection *in, struct err *err)
 	const struct profile_gate *gate = &in->profile->gate;
 	struct slice servers;
 
+	if (gate->by_address)
+		return gate_end_network(in->pod, true, err);
 	if (!gate->port)
 		return 0;
 	if (gate_end_fits(in->pod, gate->port, err) < 0)

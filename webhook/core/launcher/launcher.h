@@ -86,11 +86,13 @@ enum can {
 #define ANN_GATE_SERVERS "poolgate.io/gate-servers"
 #define ANN_GATE_CA "poolgate.io/gate-ca"
 
-/* The pod's end of a gate in front of each GPU server: its sidecar and volumes are among the
- * client's and the profile's. */
+/* The gate in front of each GPU server, and the pod's end of it: its sidecar and volumes are among
+ * the client's and the profile's. */
 struct profile_gate {
-	uint16_t port;            /* of the first server, on 127.0.0.1; 0: there is no gate */
-	struct slice ca;          /* PEM */
+	bool by_address; /* the client itself dials gates, which know its pod by its address: there
+			    is no end */
+	uint16_t port;   /* of the first server, on 127.0.0.1; 0: there is no end */
+	struct slice ca; /* PEM */
 	struct slice pull_secret; /* that the sidecar's image is pulled with, in the pod's
 				     namespace; absent: none */
 };

@@ -175,6 +175,21 @@ static int add_sidecar(const struct yaml_node *gate, const struct profile_init *
 	return 0;
 }
 
+/* Nothing is added to the pod. */
+static int read_address(const struct yaml_node *gate, struct profile *p, struct err *err)
+{
+	if (gate->count > 1)
+		return yaml_err(gate, err, ERR_INVALID,
+			"found more than \"mode: address\", by which clients dial the gates "
+			"themselves and pods get no end of theirs: expected that alone");
+	if (!p->servers_placed)
+		return yaml_err(gate, err, ERR_INVALID,
+			"found a gate, but the client is not told its servers: a gate needs "
+			"\"placement: servers\"");
+	p->gate.by_address = true;
+	return 0;
+}
+
 /* The client meets 127.0.0.1 and ports alone, whatever addresses the servers have. */
 static int check_client(const struct yaml_node *gate, struct profile *p, struct err *err)
 {
@@ -196,7 +211,9 @@ static int check_client(const struct yaml_node *gate, struct profile *p, struct 
 
 int gate_read(const struct yaml_node *spec, struct arena *a, struct profile *p, struct err *err)
 {
+	static const char *const modes[] = {"token", "address"};
 	const struct yaml_node *gate = yaml_get(spec, "gate");
+	size_t mode = 0;
 	int64_t port = PORT_DEFAULT;
 	struct profile_init sidecar;
 	struct yaml_node *node;
@@ -206,9 +223,13 @@ int gate_read(const struct yaml_node *spec, struct arena *a, struct profile *p, 
 	if (yaml_absent(gate))
 		return 0;
 	if ((rc = yaml_as_map(gate, err)) != 0 ||
-		(rc = yaml_known(
-			 gate, err, "image", "pullSecret", "ca", "port", "resources", NULL)) != 0 ||
-		(rc = yaml_need(gate, "image", &node, err)) != 0 ||
+		(rc = yaml_known(gate, err, "mode", "image", "pullSecret", "ca", "port",
+			 "resources", NULL)) != 0 ||
+		(rc = yaml_get_choice(gate, "mode", modes, 2, &mode, err)) != 0)
+		return rc;
+	if (mode == 1)
+		return read_address(gate, p, err);
+	if ((rc = yaml_need(gate, "image", &node, err)) != 0 ||
 		(rc = yaml_as_str(node, &image, err)) != 0 ||
 		(rc = yaml_get_int(gate, "port", 1024, 65535 - PROFILE_GATE_SERVERS, &port, err)) !=
 			0 ||

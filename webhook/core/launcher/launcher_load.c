@@ -321,12 +321,14 @@ static int read_promises(const struct yaml_node *spec, struct profile *p, struct
 /* A gate gives a claim a server process with the GPUs that it holds, and no others. */
 static int check_guarded(const struct yaml_node *spec, const struct profile *p, struct err *err)
 {
-	if (!profile_guarded(p) || (p->gate.port && !p->whole_servers))
+	bool gated = p->gate.port || p->gate.by_address;
+
+	if (!profile_guarded(p) || (gated && !p->whole_servers))
 		return 0;
 	return yaml_err(yaml_get(spec, "can"), err, ERR_INVALID,
 		"found gate, expected %s beside it",
-		p->gate.port ? "\"granularity: gpu\""
-			     : "a gate through which the client reaches its servers (spec.gate)");
+		gated ? "\"granularity: gpu\""
+		      : "a gate through which the client reaches its servers (spec.gate)");
 }
 
 /* None listed: the client can use both. */

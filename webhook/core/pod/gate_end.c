@@ -54,14 +54,20 @@ static int check_ports(
 	return 0;
 }
 
+int gate_end_network(const struct pod *p, bool by_address, struct err *err)
+{
+	if (!json_is(json_get(p->j, p->spec, SLICE("hostNetwork")), JSON_TRUE))
+		return 0;
+	err_set(err, ERR_INVALID, "a pod on its node's network %s; leave hostNetwork out",
+		by_address ? "has its node's address, by which the gates of its GPUs let nobody in"
+			   : "would open its way to its GPUs to the whole node");
+	return err_in(err, "spec/hostNetwork");
+}
+
 int gate_end_fits(const struct pod *p, uint16_t port, struct err *err)
 {
-	if (json_is(json_get(p->j, p->spec, SLICE("hostNetwork")), JSON_TRUE)) {
-		err_set(err, ERR_INVALID,
-			"a pod on its node's network would open its way to its GPUs to the whole "
-			"node; leave hostNetwork out");
-		return err_in(err, "spec/hostNetwork");
-	}
+	if (gate_end_network(p, false, err) < 0)
+		return err->code;
 	for (size_t i = 0; i < p->n_containers; i++)
 		if (check_ports(p, &p->containers[i], port, err) < 0)
 			return err->code;

@@ -18,6 +18,9 @@ bool gate_end_key(struct slice key);
  */
 struct slice gate_end_servers(const struct slice *addresses, size_t n, struct arena *a);
 
+/* No node's network, whose address is many pods'. ERR_INVALID with the place, and what to do. */
+int gate_end_network(const struct pod *p, bool by_address, struct err *err);
+
 /* No node's network, on which the end would be the node's, and no container with a port of the
  * end's. ERR_INVALID with the place, and what to do. */
 int gate_end_fits(const struct pod *p, uint16_t port, struct err *err);

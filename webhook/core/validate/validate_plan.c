@@ -88,6 +88,8 @@ static int check_placed(struct checking *c)
 			(int)c->plan->profile.len, c->plan->profile.at);
 		return err_in(c->err, PLAN_PATH);
 	}
+	if (c->profile->gate.by_address && gate_end_network(c->pod, true, c->err) < 0)
+		return c->err->code;
 	if (gate_end_check_pull(c->pod, c->plan, c->profile->gate.pull_secret, c->err) < 0)
 		return c->err->code;
 	if (profile_guarded(c->profile) != c->plan->guarded) {
