@@ -133,7 +133,17 @@ TEST(test_others)
 #define SECRETS                                                                                    \
 	",'probe':{'url':'https://host.lab:9443','caSecret':'two','tokenSecret':'one',"            \
 	"'clientSecret':'two'}"
-#define GATED ",'gate':{'profile':'lupine','url':'https://host.lab:9447','tokenSecret':'t'}"
+#define GATED                                                                                      \
+	",'launchers':['lupine'],'gate':{'profile':'lupine','url':'https://host.lab:9447',"        \
+	"'tokenSecret':'t'}"
+#define GATED_AS(mode)                                                                             \
+	",'gate':{'profile':'lupine','url':'https://"                                              \
+	"host.lab:9447','tokenSecret':'t','mode':'" mode "'}"
+#define PROFILE(name, gate)                                                                        \
+	"---\\napiVersion: poolgate.io/v1alpha1\\nkind: LauncherProfile\\nmetadata: {name: " name  \
+	"}\\nspec: {kind: env, placement: servers, env: [{name: A, value: "                        \
+	"\\u0022{servers}\\u0022}], "                                                              \
+	"gate: {" gate "}}\\n"
 #define GUARD(status, why, more)                                                                   \
 	",'conditions':[{'type':'Fresh','status':'True','reason':'ListedByHand','message':''},"    \
 	"{'type':'Ready','status':'True','reason':'TakesClaims','message':''},"                    \
@@ -204,6 +214,17 @@ static const struct {
 			 "compute'}")),
 		"a: they compute; mend it: kubectl describe gpuserver a"},
 	{SERVER("a", LISTED, GPU GUARD("False", "NoGate", "")), "all is well"},
+	{SERVER("a", LISTED GATED_AS("token") ",'launchers':['near']",
+		 GPU GUARD("True", "SharesHeld", "")),
+		"a takes pods of the launcher near, which goes to gates by the mode address, and "
+		"its own gate by the mode token: none of them comes in; mend it: kubectl edit "
+		"gpuserver a"},
+	{SERVER("a", LISTED GATED_AS("address") ",'launchers':['near']",
+		 GPU GUARD("True", "SharesHeld", "")),
+		"all is well"},
+	{SERVER("a", LISTED GATED_AS("address"), GPU GUARD("True", "SharesHeld", "")),
+		"launcher far, which goes to gates by the mode token, and its own gate by the mode "
+		"address"},
 	{SERVER("a", LISTED, GPU), "no leader has looked at a yet"},
 	{SERVER("a", LISTED, "'gpus':7"), "a cannot be read and takes no claims: /status/gpus"},
 	{SERVER("a", "", "'gpus':[]"), "mend it: kubectl edit gpuserver a\n"},
@@ -233,7 +254,9 @@ TEST(test_servers)
 	x.f.servers.sight.state = SIGHT_THERE;
 	doctor_fixture_put(&x.f.clients[CLIENTS_LAUNCHERS],
 		"{'data':{'a.yaml':'metadata:\\n  name: "
-		"lupine\\n','b':'metadata: {name: juice}'}}");
+		"lupine\\n','b':'metadata: {name: juice}','c':'" PROFILE("near", "mode: address")
+			PROFILE("far",
+				"image: i, ca: \\u0022-----BEGIN CERTIFICATE-----\\u0022") "'}}");
 	SAYS(&x, doctor_servers, "there is no GPUServer: every GPU pod is refused");
 	for (size_t i = 0; i < LEN(servers); i++) {
 		x.f.servers.n = 0;

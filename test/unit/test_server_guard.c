@@ -152,6 +152,24 @@ TEST(what_guards_and_what_does_not)
 	}
 }
 
+TEST(a_gate_of_another_mode)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		bool same = (i & 1) == i >> 1;
+
+		page.mode = i & 1 ? GATE_MODE_ADDRESS : GATE_MODE_TOKEN;
+		fix.o.gate_by_address = i >> 1;
+		(void)server_guard_told(&fix.o, &page, NOW, &fix.arena);
+		expect(SERVER_GUARDED, same ? "True" : "False",
+			same ? GUARDED_HELD : GUARDED_OTHER_MODE);
+	}
+	/* the page of the one, the spec of the other */
+	page.mode = GATE_MODE_TOKEN;
+	(void)server_guard_told(&fix.o, &page, NOW, &fix.arena);
+	assert_string_equal(server_status_condition(&fix.o.status, SERVER_GUARDED)->message,
+		"its gate goes by the mode token, and spec.gate.mode is address");
+}
+
 TEST(more_than_a_share_is_named)
 {
 	struct gate_claim claims[] = {{.uid = "a", .known = true, .over = true, .gpu = "GPU-1"},
@@ -406,6 +424,6 @@ TEST(strangers_on_many_gpus)
 
 TESTS_BETWEEN(set_up, tear_down, a_new_gate_is_unknown_and_one_that_goes_is_no_more,
 	a_server_without_a_gate_has_no_word_of_it, another_spec_is_asked_about_anew,
-	what_guards_and_what_does_not, more_than_a_share_is_named, an_hour_without_use,
-	strangers_close_their_gpu, who_cannot_be_ended_closes_his_gpu,
+	what_guards_and_what_does_not, a_gate_of_another_mode, more_than_a_share_is_named,
+	an_hour_without_use, strangers_close_their_gpu, who_cannot_be_ended_closes_his_gpu,
 	what_is_used_stands_for_a_while, what_is_not_known_is_forgotten, strangers_on_many_gpus)

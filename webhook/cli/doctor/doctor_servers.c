@@ -5,6 +5,7 @@
 #include "base/rfc3339.h"
 #include "webhook/cli/doctor/doctor_facts.h"
 #include "webhook/core/launcher/launcher_bitfusion.h"
+#include "webhook/core/launcher/launcher_load.h"
 #include "webhook/core/server/server_guard.h"
 #include "webhook/core/server/server_keep.h"
 
@@ -162,12 +163,57 @@ static void judge_launchers(
 				o->name, o->launchers[i], f->clients[CLIENTS_LAUNCHERS].what);
 }
 
+/* Would its gate let this launcher's pods in, which may be placed there? */
+static void judge_mode(
+	const struct server_object *o, const struct profile *p, struct doctor_report *r)
+{
+	bool placed = o->n_launchers == 0;
+
+	for (size_t i = 0; i < o->n_launchers; i++)
+		placed = placed || slice_is(p->name, o->launchers[i]);
+	if (placed && (p->gate.port || p->gate.by_address) &&
+		p->gate.by_address != o->gate_by_address)
+		doctor_wrong(r, doctor_fmt(r, "kubectl edit gpuserver %s", o->name),
+			"%s takes pods of the launcher %.*s, which goes to gates by the mode %s, "
+			"and its own gate by the mode %s: none of them comes in",
+			o->name, (int)p->name.len, p->name.at, gate_modes[p->gate.by_address],
+			gate_modes[o->gate_by_address]);
+}
+
+static void judge_modes(
+	const struct doctor_facts *f, const struct server_object *o, struct doctor_report *r)
+{
+	const struct sight *s = &f->clients[CLIENTS_LAUNCHERS];
+	const struct json *j = &s->json;
+
+	if (!o->gate_profile || s->state != SIGHT_THERE)
+		return;
+	JSON_MEMBERS(j, json_get(j, json_root(j), SLICE("data")), file)
+	{
+		const char *text = sight_str(j, json_value(file), r->arena);
+		struct yaml_stream stream = {0};
+		struct profile p;
+		struct arena a;
+		struct err err;
+
+		/* What is no profile the replicas refuse themselves. */
+		arena_init(&a, YAML_ARENA_MAX);
+		if (text)
+			(void)yaml_parse(&a, "", slice_of(text), YAML_NO_ALIASES, &stream, &err);
+		for (const struct yaml_doc *doc = stream.first; doc; doc = doc->next)
+			if (launcher_load(doc->root, &a, &p, &err) == 0)
+				judge_mode(o, &p, r);
+		arena_release(&a);
+	}
+}
+
 /* What the conditions of its gate say is said here, too. */
 static void judge_gate(const struct server_object *o, struct doctor_report *r)
 {
 	static const char *const findings[] = {SERVER_OVER_SHARE, SERVER_UNUSED, SERVER_STRANGERS};
 	const struct condition *guarded = server_status_condition(&o->status, SERVER_GUARDED);
 	bool edit = because(guarded, GUARDED_OTHER_PROFILE) ||
+		    because(guarded, GUARDED_OTHER_MODE) ||
 		    because(guarded, GUARDED_OTHER_SERVER) || because(guarded, FRESH_TOKEN_KEPT) ||
 		    because(guarded, FRESH_SECRET_KEPT) || because(guarded, FRESH_SECRET_MISSING);
 
@@ -199,6 +245,7 @@ static void judge_server(const struct doctor_facts *f, const struct server_objec
 
 	judge_gpus(o, sums, r);
 	judge_launchers(f, o, r);
+	judge_modes(f, o, r);
 	judge_gate(o, r);
 	if (is(unique, "False"))
 		doctor_wrong(r, NULL,

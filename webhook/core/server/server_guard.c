@@ -39,6 +39,11 @@ static bool judge_guard(
 		return keep_guarded(o, "False", GUARDED_OTHER_PROFILE,
 			arena_fmt(a, "its gate starts servers by the ServerProfile %s", p->profile),
 			now, a);
+	if ((p->mode == GATE_MODE_ADDRESS) != o->gate_by_address)
+		return keep_guarded(o, "False", GUARDED_OTHER_MODE,
+			arena_fmt(a, "its gate goes by the mode %s, and spec.gate.mode is %s",
+				gate_modes[p->mode], gate_modes[o->gate_by_address]),
+			now, a);
 	if (p->shares == GATE_SHARES_EXCEEDED)
 		return keep_guarded(o, "False", GUARDED_EXCEEDED,
 			"its gate has tried, and a claim can take more than its share", now, a);

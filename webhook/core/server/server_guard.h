@@ -14,6 +14,7 @@
 #define GUARDED_EXCEEDED "SharesExceeded"
 #define GUARDED_OTHER_SERVER "OtherServer"
 #define GUARDED_OTHER_PROFILE "OtherProfile"
+#define GUARDED_OTHER_MODE "OtherMode"
 #define GUARDED_NOT_ASKED "NotAskedYet"
 #define GUARDED_NO_GATE "NoGate"
 
