@@ -73,16 +73,16 @@ class Probe(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def launcher(folder, ca):
-    """The profile's file."""
+def launchers(folder, ca):
+    """The profiles' files: clients that show tokens, such as come by their address, and such as know of no gate."""
     with open(ca, encoding="ascii") as f:
-        gate = {"image": IMAGE, "pullSecret": "registry", "ca": f.read()}
-    path = os.path.join(folder, "gated.yaml")
-    with open(path, "w", encoding="utf-8") as f:
-        yaml.safe_dump({"apiVersion": "poolgate.io/v1alpha1", "kind": "LauncherProfile", "metadata": {"name": "gated"}, "spec": {
-            "kind": "env", "env": [{"name": "SERVER", "value": "{servers}"}], "placement": "servers", "can": {"fraction": "bookkeeping"},
-            "gate": gate}}, f)
-    return path
+        gates = {"gated": {"image": IMAGE, "pullSecret": "registry", "ca": f.read()}, "near": {"mode": "address"}, "plain": None}
+    for name, gate in gates.items():
+        with open(os.path.join(folder, name + ".yaml"), "w", encoding="utf-8") as f:
+            yaml.safe_dump({"apiVersion": "poolgate.io/v1alpha1", "kind": "LauncherProfile", "metadata": {"name": name}, "spec": {
+                "kind": "env", "env": [{"name": "SERVER", "value": "{servers}"}], "placement": "servers", "can": {"fraction": "bookkeeping"},
+                "gate": gate}}, f)
+    return [os.path.join(folder, name + ".yaml") for name in gates]
 
 
 class Gate:
@@ -160,7 +160,7 @@ def fixture_c(tmp_path_factory):
         gate = Gate(c, folder, address, files)
         try:
             c.import_image(image(folder))
-            with Replicas(c, 1, {"launchers": [launcher(folder, files[0])], "cluster": {"probe": {"interval": "1s"}}}, path=composed()):
+            with Replicas(c, 1, {"launchers": launchers(folder, files[0]), "cluster": {"probe": {"interval": "1s"}}}, path=composed()):
                 for name, key, path in (("gate-ca", "ca.crt", files[0]), ("gate-token", "token", os.path.join(folder, "tell-token"))):
                     c.kubectl("-n", SYSTEM, "create", "secret", "generic", name, f"--from-file={key}={path}")
                 c.kubectl("apply", "-f", "-", input=json.dumps({
@@ -181,11 +181,11 @@ ASK = 'echo env | nc "${SERVER%:*}" "${SERVER#*:}"'
 STAY = f"while :; do {ASK}; sleep 1; done"
 
 
-def client(name, percent, command=ASK):
+def client(name, percent, command=ASK, launcher="gated", **spec):
     """A program that asks its server for its environment."""
-    pod = gpu_pod(name, percent, command=("/bin/sh", "-c", command),
+    pod = gpu_pod(name, percent, command=("/bin/sh", "-c", command), **spec,
                   securityContext={"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}})
-    pod["metadata"]["annotations"] = {"auto-management/bitfusion": "all", "poolgate.io/launcher": "gated"}
+    pod["metadata"]["annotations"] = {"auto-management/bitfusion": "all", "poolgate.io/launcher": launcher}
     pod["spec"]["containers"][0]["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     return pod
 
@@ -287,3 +287,31 @@ def test_an_hour_without_use(c):
         assert f"{ns}/idle" in wait_condition(c, "Unused", "True")
         assert "has used nothing of them for an hour" in wait_event(c, ns, "idle", "HoldsUnused")
     c.gate.restart()
+
+
+def test_addresses_in_claims(c):
+    """Of a server whose gate knows pods by them: as the kubelet tells them, and not of a pod on its node's network, whose address is others', too."""
+    def status():
+        return c.client.get("gpuservers", "near").get("status", {})
+
+    def addresses(name, ns):
+        return [ip["ip"] for ip in c.client.get("pods", name, ns)["status"].get("podIPs", [])]
+
+    c.kubectl("apply", "-f", "-", input=json.dumps({
+        "apiVersion": "poolgate.io/v1alpha1", "kind": "GPUServer", "metadata": {"name": "near"}, "spec": {
+            "address": f"{c.gate.address}:9546", "launchers": ["near", "plain"], "gpus": [{"model": "Tesla V100", "memory": MEMORY}],
+            "gate": {"profile": "stand-in", "url": f"https://{c.gate.address}:9547", "tokenSecret": "gate-token", "mode": "address"}}}))
+    try:
+        wait_for(lambda: status().get("summary", {}).get("fit") == 1, 30, lambda: f"a server that takes claims: {status()}")
+        with c.namespace() as ns:
+            with pytest.raises(ApiError, match="hostNetwork"):
+                c.client.create(client("refused", 25, "sleep 300", "near", hostNetwork=True), namespace=ns)
+            c.client.create(client("host", 25, "sleep 300", "plain", hostNetwork=True), namespace=ns)
+            # The leader has been told of these before it is told of the other's.
+            assert wait_for(lambda: addresses("host", ns), 60, lambda: c.describe("pod", "host", ns))
+            c.client.create(client("own", 25, "sleep 300", "near"), namespace=ns)
+            said = wait_for(lambda: [x for x in status()["claims"] if x["name"] == "own" and "podIPs" in x] and status()["claims"],
+                            60, lambda: f"an address: {status()} {c.describe('pod', 'own', ns)}")
+            assert {x["name"]: x.get("podIPs") for x in said} == {"own": addresses("own", ns), "host": None}
+    finally:
+        c.kubectl("delete", "gpuserver", "near", "--timeout=60s")
