@@ -33,8 +33,10 @@ void address_write(const char *ips, struct claim_record *r, struct arena *a)
 	r->n_pod_ips = 0;
 	while (r->pod_ips && ips && r->n_pod_ips < SERVER_POD_IPS_MAX) {
 		size_t len = strcspn(ips, ",");
+		const char *ip = arena_strdup(a, (struct slice){ips, len});
 
-		r->pod_ips[r->n_pod_ips++] = arena_strdup(a, (struct slice){ips, len});
+		if (ip)
+			r->pod_ips[r->n_pod_ips++] = ip;
 		ips = ips[len] ? ips + len + 1 : NULL;
 	}
 }
