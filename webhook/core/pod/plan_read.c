@@ -26,7 +26,7 @@ static int read_env(struct plan_reader *r, const struct json_node *obj, struct p
 {
 	const struct json_node *v;
 
-	if (plan_get_array(r, obj, "env", PLAN_ENV_MAX, &v) < 0)
+	if (plan_get_array(r, obj, SLICE("env"), PLAN_ENV_MAX, &v) < 0)
 		return r->err->code;
 	if (!v)
 		return 0;
@@ -38,8 +38,8 @@ static int read_env(struct plan_reader *r, const struct json_node *obj, struct p
 		struct plan_env *env = &c->env[c->n_env];
 		const struct json_node *was = json_get(r->j, e, SLICE("was"));
 
-		if (plan_get_str(r, e, "name", true, &env->name) < 0 ||
-			plan_get_str(r, e, "moved", false, &env->moved) < 0)
+		if (plan_get_str(r, e, SLICE("name"), true, &env->name) < 0 ||
+			plan_get_str(r, e, SLICE("moved"), false, &env->moved) < 0)
 			return err_in(r->err, "env/%zu", c->n_env);
 		if (env_known(c, env->name) || (env->moved.at && env_known(c, env->moved))) {
 			err_set(r->err, ERR_INVALID, "the same name stands here twice");
@@ -58,12 +58,12 @@ static int read_share(struct plan_reader *r, const struct json_node *obj, struct
 {
 	uint64_t amount, percent, argv, slot;
 
-	if (plan_get_uint(r, obj, "amount", 1, GPU_AMOUNT_MAX, &amount) < 0 ||
-		plan_get_uint(r, obj, "percent", 1, 100, &percent) < 0 ||
-		plan_get_uint(r, obj, "memoryMB", 1, 1000000000, &c->memory_mb) < 0 ||
-		plan_get_uint(r, obj, "units", 1, INT64_C(1) << 53, &c->units) < 0 ||
-		plan_get_uint(r, obj, "argv", 0, 10000, &argv) < 0 ||
-		plan_get_uint(r, obj, "slot", 0, PLAN_CONTAINERS_MAX - 1, &slot) < 0)
+	if (plan_get_uint(r, obj, SLICE("amount"), 1, GPU_AMOUNT_MAX, &amount) < 0 ||
+		plan_get_uint(r, obj, SLICE("percent"), 1, 100, &percent) < 0 ||
+		plan_get_uint(r, obj, SLICE("memoryMB"), 1, 1000000000, &c->memory_mb) < 0 ||
+		plan_get_uint(r, obj, SLICE("units"), 1, INT64_C(1) << 53, &c->units) < 0 ||
+		plan_get_uint(r, obj, SLICE("argv"), 0, 10000, &argv) < 0 ||
+		plan_get_uint(r, obj, SLICE("slot"), 0, PLAN_CONTAINERS_MAX - 1, &slot) < 0)
 		return r->err->code;
 	if (amount == 0 || c->units == 0)
 		return err_set(r->err, ERR_INVALID, "amount and units are missing");
@@ -83,8 +83,8 @@ static int read_image(struct plan_reader *r, const struct json_node *obj, struct
 
 	if (!v)
 		return 0;
-	if (plan_get_str(r, v, "digest", true, &c->image) < 0 ||
-		plan_get_uint(r, v, "words", 1, IMAGE_WORDS_MAX, &words) < 0)
+	if (plan_get_str(r, v, SLICE("digest"), true, &c->image) < 0 ||
+		plan_get_uint(r, v, SLICE("words"), 1, IMAGE_WORDS_MAX, &words) < 0)
 		return err_in(r->err, "image");
 	if (!image_is_digest(c->image) || words == 0)
 		return plan_bad(r, v, "image", "a digest and a number of words");
@@ -101,16 +101,17 @@ static int read_container(
 	bool *made[] = {&c->made_limits, &c->made_requests, &c->made_env, &c->made_mounts};
 	size_t kind = 0, mode = 0;
 
-	if (plan_get_str(r, v, "name", true, &c->name) < 0 ||
-		plan_get_word(r, v, "kind", kinds, 3, "app, init or restartable", &kind) < 0 ||
-		plan_get_word(r, v, "command", modes, 4, "none, wrapped, shell or own", &mode) <
+	if (plan_get_str(r, v, SLICE("name"), true, &c->name) < 0 ||
+		plan_get_word(r, v, SLICE("kind"), kinds, 3, "app, init or restartable", &kind) <
 			0 ||
+		plan_get_word(r, v, SLICE("command"), modes, 4, "none, wrapped, shell or own",
+			&mode) < 0 ||
 		read_share(r, v, c) < 0 || read_image(r, v, c) < 0 ||
-		plan_get_object(r, v, "askedLimits", &c->asked_limits) < 0 ||
-		plan_get_object(r, v, "askedRequests", &c->asked_requests) < 0 ||
+		plan_get_object(r, v, SLICE("askedLimits"), &c->asked_limits) < 0 ||
+		plan_get_object(r, v, SLICE("askedRequests"), &c->asked_requests) < 0 ||
 		read_env(r, v, c) < 0 ||
-		plan_get_names(r, v, "mounts", &c->mounts, &c->n_mounts) < 0 ||
-		plan_get_names(r, v, "kept", &c->kept, &c->n_kept) < 0 ||
+		plan_get_names(r, v, SLICE("mounts"), &c->mounts, &c->n_mounts) < 0 ||
+		plan_get_names(r, v, SLICE("kept"), &c->kept, &c->n_kept) < 0 ||
 		plan_get_made(r, v, made_names, made, 4) < 0)
 		return r->err->code;
 	c->foreign = foreign_keys_in(r->j, json_get(r->j, v, SLICE("askedLimits"))) |
@@ -148,7 +149,7 @@ static int read_servers(struct plan_reader *r, const struct json_node *root, str
 {
 	const struct json_node *v;
 
-	if (plan_get_array(r, root, "servers", PLAN_SERVERS_MAX, &v) < 0)
+	if (plan_get_array(r, root, SLICE("servers"), PLAN_SERVERS_MAX, &v) < 0)
 		return r->err->code;
 	if (!v)
 		return 0;
@@ -158,8 +159,8 @@ static int read_servers(struct plan_reader *r, const struct json_node *root, str
 		return err_set(r->err, ERR_NOMEM, "out of memory");
 	JSON_EACH(r->j, v, e)
 	{
-		if (plan_get_str(r, e, "name", true, &p->servers[p->n_servers]) < 0 ||
-			plan_get_str(r, e, "address", true, &p->addresses[p->n_servers]) < 0)
+		if (plan_get_str(r, e, SLICE("name"), true, &p->servers[p->n_servers]) < 0 ||
+			plan_get_str(r, e, SLICE("address"), true, &p->addresses[p->n_servers]) < 0)
 			return err_in(r->err, "servers/%zu", p->n_servers);
 		p->n_servers++;
 	}
@@ -191,8 +192,8 @@ static int read_client(struct plan_reader *r, const struct json_node *root, stru
 
 	if (!v)
 		return 0;
-	if (plan_get_str(r, v, "os", true, &p->os) < 0 ||
-		plan_get_str(r, v, "version", true, &p->version_of_client) < 0)
+	if (plan_get_str(r, v, SLICE("os"), true, &p->os) < 0 ||
+		plan_get_str(r, v, SLICE("version"), true, &p->version_of_client) < 0)
 		return err_in(r->err, "client");
 	return 0;
 }
@@ -243,8 +244,9 @@ static int read_late(struct plan_reader *r, const struct json_node *root, struct
 		return 0;
 	if (!json_is(v, JSON_OBJECT))
 		return plan_bad(r, v, "late", "an object");
-	if (plan_get_names(r, v, "values", &list, &n) < 0 ||
-		plan_get_word(r, v, "granularity", granularities, 2, "gpu or server", &whole) < 0)
+	if (plan_get_names(r, v, SLICE("values"), &list, &n) < 0 ||
+		plan_get_word(
+			r, v, SLICE("granularity"), granularities, 2, "gpu or server", &whole) < 0)
 		return err_in(r->err, "late");
 	late->whole_servers = whole == 1;
 	late->one_server = json_is(json_get(r->j, v, SLICE("oneServer")), JSON_TRUE);
@@ -269,8 +271,8 @@ static int read_gang(struct plan_reader *r, const struct json_node *root, struct
 {
 	uint64_t size;
 
-	if (plan_get_str(r, root, "gang", false, &p->gang) < 0 ||
-		plan_get_uint(r, root, "gangSize", 1, GANG_SIZE_MAX, &size) < 0)
+	if (plan_get_str(r, root, SLICE("gang"), false, &p->gang) < 0 ||
+		plan_get_uint(r, root, SLICE("gangSize"), 1, GANG_SIZE_MAX, &size) < 0)
 		return r->err->code;
 	p->gang_size = (uint32_t)size;
 	if (p->gang.at ? p->waits : size == 0)
@@ -303,25 +305,27 @@ static int read_root(struct plan_reader *r, const struct json_node *root, struct
 
 	if (!json_is(root, JSON_OBJECT))
 		return plan_bad(r, root, "", "an object");
-	if (plan_get_uint(r, root, "v", 1, 1000, &version) < 0)
+	if (plan_get_uint(r, root, SLICE("v"), 1, 1000, &version) < 0)
 		return r->err->code;
 	if (version == 0)
 		return plan_bad(r, json_get(r->j, root, SLICE("v")), "v", "the plan's version");
 	p->version = (uint32_t)version;
-	if (plan_get_str(r, root, "profile", true, &p->profile) < 0 ||
+	if (plan_get_str(r, root, SLICE("profile"), true, &p->profile) < 0 ||
 		read_hash(r, root, &p->hash) < 0 || read_client(r, root, p) < 0 ||
-		plan_get_word(r, root, "mode", modes, 2, "full or injection", &mode) < 0 ||
-		plan_get_uint(r, root, "totalMB", 1, 1000000000, &p->total_mb) < 0 ||
-		plan_get_bool(r, root, "nodeResource", false, &p->node_resource_off) < 0 ||
-		plan_get_list(r, root, "filters", FILTERS_MAX, &p->filters, &p->n_filters) < 0 ||
+		plan_get_word(r, root, SLICE("mode"), modes, 2, "full or injection", &mode) < 0 ||
+		plan_get_uint(r, root, SLICE("totalMB"), 1, 1000000000, &p->total_mb) < 0 ||
+		plan_get_bool(r, root, SLICE("nodeResource"), false, &p->node_resource_off) < 0 ||
+		plan_get_list(r, root, SLICE("filters"), FILTERS_MAX, &p->filters, &p->n_filters) <
+			0 ||
 		read_servers(r, root, p) < 0 || read_late(r, root, &p->late) < 0 ||
-		plan_get_uint(r, root, "gate", 1, 65535 - PROFILE_GATE_SERVERS, &gate) < 0 ||
-		plan_get_str(r, root, "pullSecret", false, &p->pull_secret) < 0 ||
-		plan_get_bool(r, root, "waits", true, &p->waits) < 0 || read_gang(r, root, p) < 0 ||
-		read_containers(r, root, p) < 0 || check_slots(r, p) < 0 ||
-		plan_get_names(r, root, "initContainers", &p->inits, &p->n_inits) < 0 ||
-		plan_get_names(r, root, "volumes", &p->volumes, &p->n_volumes) < 0 ||
-		plan_get_names(r, root, "keys", &p->keys, &p->n_keys) < 0 ||
+		plan_get_uint(r, root, SLICE("gate"), 1, 65535 - PROFILE_GATE_SERVERS, &gate) < 0 ||
+		plan_get_str(r, root, SLICE("pullSecret"), false, &p->pull_secret) < 0 ||
+		plan_get_bool(r, root, SLICE("waits"), true, &p->waits) < 0 ||
+		read_gang(r, root, p) < 0 || read_containers(r, root, p) < 0 ||
+		check_slots(r, p) < 0 ||
+		plan_get_names(r, root, SLICE("initContainers"), &p->inits, &p->n_inits) < 0 ||
+		plan_get_names(r, root, SLICE("volumes"), &p->volumes, &p->n_volumes) < 0 ||
+		plan_get_names(r, root, SLICE("keys"), &p->keys, &p->n_keys) < 0 ||
 		plan_get_made(r, root, made_names, made, 7) < 0 ||
 		plan_ties_read(r->j, root, r->a, &p->ties, r->err) < 0)
 		return r->err->code;
@@ -329,7 +333,7 @@ static int read_root(struct plan_reader *r, const struct json_node *root, struct
 	p->guarded = json_is(json_get(r->j, root, SLICE("guarded")), JSON_TRUE);
 	p->full = mode == 1;
 	read_proof(r, root, &p->proof);
-	return plan_get_str(r, root, "statusWas", false, &p->status_was);
+	return plan_get_str(r, root, SLICE("statusWas"), false, &p->status_was);
 }
 
 int plan_read(struct slice text, struct arena *a, struct plan *ret, struct err *err)
