@@ -31,6 +31,13 @@ static void new_line(struct writing *w)
 		buf_str(w->out, "  ");
 }
 
+static int no_room(const struct buf *out, const struct yaml_node *node, struct err *err)
+{
+	return out->full ? err_set(err, ERR_TOOBIG, "%s: more than %zu bytes as JSON",
+				   node->doc->file, out->max)
+			 : err_set(err, ERR_NOMEM, "out of memory for JSON");
+}
+
 static int enter(struct writing *w, const struct yaml_node *node, char bracket)
 {
 	if (++w->level > LEVELS_MAX)
@@ -256,8 +263,7 @@ static int write_value(struct writing *w, const struct yaml_node *node)
 		return yaml_err(node, w->err, ERR_TOOBIG, "aliases stand for more than %u values",
 			YAML_NODES_MAX);
 	if (w->out->failed)
-		return err_set(w->err, ERR_TOOBIG, "%s: more than %zu bytes as JSON",
-			node->doc->file, w->out->max);
+		return no_room(w->out, node, w->err);
 	switch (node->kind) {
 	case YAML_MAP:
 		return write_map(w, node);
@@ -282,7 +288,6 @@ int yaml_to_json(
 	}
 	rc = write_value(&w, node);
 	if (rc == 0 && out->failed)
-		rc = err_set(err, ERR_TOOBIG, "%s: more than %zu bytes as JSON", node->doc->file,
-			out->max);
+		rc = no_room(out, node, err);
 	return rc;
 }

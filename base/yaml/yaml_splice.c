@@ -382,8 +382,10 @@ static int check(
 	struct arena arena;
 	bool same;
 
-	if (out->failed)
+	if (out->full)
 		return err_set(err, ERR_TOOBIG, "%s: more than %zu bytes to write", file, out->max);
+	if (out->failed)
+		return err_set(err, ERR_NOMEM, "%s: out of memory for the text", file);
 	arena_init(&arena, YAML_ARENA_MAX);
 	same = yaml_parse(&arena, file, written, YAML_ANY, &again, &why) == 0;
 	same = same && yaml_same_streams(docs, &again);

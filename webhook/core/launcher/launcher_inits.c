@@ -223,7 +223,7 @@ static int read_amounts(const struct yaml_node *map, struct arena *a, struct sli
 		if (rc != 0)
 			break;
 	}
-	if (rc != 0 || b.len == 0) {
+	if (rc != 0 || (b.len == 0 && !b.failed)) {
 		buf_release(&b);
 		return rc;
 	}

@@ -66,9 +66,11 @@ int parts_finish(struct buf *b, const struct yaml_node *at, struct arena *a, str
 {
 	int rc = 0;
 
-	if (b->failed)
+	if (b->full)
 		rc = yaml_err(at, err, ERR_TOOBIG, "the object is over %d bytes as JSON",
 			PROFILE_OBJECT_MAX);
+	else if (b->failed)
+		rc = err_set(err, ERR_NOMEM, "out of memory for the configuration");
 	else
 		rc = parts_copy(buf_as_slice(b), a, ret, err);
 	buf_release(b);
