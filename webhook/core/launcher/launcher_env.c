@@ -2,6 +2,7 @@
 /* core: env of a profile document: what is set around the program. */
 #include "webhook/core/launcher/launcher_env.h"
 
+#include "base/text.h"
 #include "base/yaml/yaml_config.h"
 #include "webhook/core/launcher/launcher_parts.h"
 #include "webhook/core/launcher/launcher_template.h"
@@ -46,22 +47,6 @@ static int check_prepend(const struct yaml_node *node, const struct profile *p,
 	return 0;
 }
 
-/* A Secret's name: a DNS-1123 subdomain. */
-static bool secret_name(struct slice s)
-{
-	bool ends = true; /* here a letter or digit must stand */
-
-	for (size_t i = 0; i < s.len; i++) {
-		char c = s.at[i];
-		bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-
-		if (!plain && (c != '-' || ends) && (c != '.' || ends || s.at[i - 1] == '-'))
-			return false;
-		ends = c == '.';
-	}
-	return s.len > 0 && s.len <= 253 && !ends && s.at[s.len - 1] != '-';
-}
-
 /* A key of a Secret, as the API server takes it (IsConfigMapKey). */
 static bool secret_key(struct slice s)
 {
@@ -90,7 +75,7 @@ static int read_secret(
 		(rc = yaml_need(map, "name", &name, err)) != 0 ||
 		(rc = yaml_as_str(name, &text, err)) != 0)
 		return rc;
-	if (!secret_name(text))
+	if (!text_dns_subdomain(text))
 		return yaml_err(name, err, ERR_INVALID,
 			"found %s, expected the name of a Secret: a to z, 0 to 9, '-' and '.'",
 			yaml_found(name, found));

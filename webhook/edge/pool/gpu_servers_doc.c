@@ -44,23 +44,6 @@ static int need_str(struct loader *l, const struct yaml_node *map, const char *k
 	return *ret ? 0 : no_memory(err);
 }
 
-/* A DNS-1123 subdomain: what Kubernetes accepts as an object's name. */
-static bool is_object_name(const char *s)
-{
-	size_t len = strlen(s);
-
-	if (len == 0 || len > 253)
-		return false;
-	for (size_t i = 0; i < len; i++) {
-		bool alnum = (s[i] >= 'a' && s[i] <= 'z') || (s[i] >= '0' && s[i] <= '9');
-		bool edge = i == 0 || i + 1 == len || s[i - 1] == '.' || s[i + 1] == '.';
-
-		if (!alnum && (edge || (s[i] != '-' && s[i] != '.')))
-			return false;
-	}
-	return true;
-}
-
 /* Letters, digits and what addresses are made of: it goes into containers' environments and argv.
  */
 static bool is_host(struct slice s)
@@ -200,7 +183,7 @@ static int read_secret_name(const struct yaml_node *probe, const char *key, stru
 	const char *name;
 	int rc = yaml_absent(node) ? 0 : yaml_as_cstr(node, &name, err);
 
-	if (rc == 0 && !yaml_absent(node) && !is_object_name(name))
+	if (rc == 0 && !yaml_absent(node) && !text_dns_subdomain(slice_of(name)))
 		rc = unexpected(node, err, "the name of a Secret, such as gpu-01-probe");
 	return rc;
 }
@@ -259,7 +242,7 @@ static int read_gate(struct loader *l, const struct yaml_node *spec, struct err 
 		(rc = yaml_get_choice(gate, "strangers", words, 2, &choice, err)) != 0 ||
 		(rc = need_str(l, gate, "profile", &node, &profile, err)) != 0)
 		return rc;
-	if (!is_object_name(profile))
+	if (!text_dns_subdomain(slice_of(profile)))
 		return unexpected(
 			node, err, "the name of the gate's ServerProfile, such as lupine");
 	return read_end(
@@ -350,7 +333,7 @@ static int read_server(struct loader *l, const struct yaml_node *node, struct er
 		rc = yaml_as_map(metadata, err);
 	if (rc == 0)
 		rc = need_str(l, metadata, "name", &name, &d.server.name, err);
-	if (rc == 0 && !is_object_name(d.server.name))
+	if (rc == 0 && !text_dns_subdomain(slice_of(d.server.name)))
 		rc = unexpected(name, err,
 			"an object name: at most 253 of a-z, 0-9, '-' and '.', such as gpu-01");
 	if (rc == 0)
