@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "test/unit/test.h"
+#include "webhook/core/image/image.h"
 #include "webhook/edge/settings/config_store.h"
 
 #define PROFILE(name)                                                                              \
@@ -237,6 +238,50 @@ TEST(test_publish)
 	config_store_release(&store);
 }
 
+/* Whatever differs makes another configuration; else the old one would stay in force. */
+TEST(test_what_makes_another)
+{
+	struct slice x[] = {SLICE("x"), SLICE("y")};
+	struct registry registries[] = {{.host = SLICE("a")}, {.host = SLICE("b")},
+		{.host = SLICE("a"), .tokens = x, .n_tokens = 1},
+		{.host = SLICE("a"), .tokens = x, .n_tokens = 2},
+		{.host = SLICE("a"), .tokens = x + 1, .n_tokens = 1},
+		{.host = SLICE("a"), .manifests = x, .n_manifests = 1},
+		{.host = SLICE("a"), .storage = x, .n_storage = 1},
+		{.host = SLICE("a"), .addresses = x, .n_addresses = 1},
+		{.host = SLICE("a"), .ca = "x"}};
+	enum { PLAIN = 8, ALL = PLAIN + COUNT(registries) + 1 };
+	struct settings s[ALL];
+	uint64_t hash[ALL];
+
+	put("two.yaml", PROFILE("one") "---\n" PROFILE("two"));
+	for (size_t i = 0; i < ALL; i++) {
+		s[i] = with_launchers(in_dir("two.yaml"));
+		s[i].default_launcher = "one";
+		s[i].registries = registries;
+		s[i].n_registries = i >= PLAIN;
+		if (i > PLAIN)
+			s[i].registries = &registries[i - PLAIN - 1];
+	}
+	s[PLAIN].n_registries = 2;
+	s[1].default_launcher = "two";
+	s[2].total_gpu_mb++;
+	s[3].secret_without_claim = true;
+	s[4].node_resource = true;
+	s[5].cluster.on = s[5].cluster.waiting = true;
+	s[6].cluster.when_full = (enum when_full)1;
+	s[7].cluster.when_full = (enum when_full)2;
+	for (size_t i = 0; i < ALL; i++) {
+		struct config_built *b = must_build(&s[i]);
+
+		hash[i] = b->hash;
+		config_built_free(b);
+		for (size_t k = 0; k < i; k++)
+			if (hash[k] == hash[i])
+				fail_msg("%zu is the same as %zu", i, k);
+	}
+}
+
 struct race {
 	struct config_store store;
 	atomic_bool stop;
@@ -372,5 +417,5 @@ TEST(test_read)
 }
 
 TESTS_WITHIN(make_dir, remove_dir, test_examples, test_files_and_folders, test_wrong,
-	test_all_that_is_wrong, test_too_large, test_publish, test_keep, test_swap_under_readers,
-	test_marks, test_read)
+	test_all_that_is_wrong, test_too_large, test_publish, test_what_makes_another, test_keep,
+	test_swap_under_readers, test_marks, test_read)

@@ -151,4 +151,38 @@ TEST(in_memory)
 	assert_int_equal(open(path, O_RDONLY | O_CLOEXEC), -1);
 }
 
-TESTS_BETWEEN(setup, teardown, replaced, not_replaced, not_read, listed, in_memory)
+/* Nothing can be opened: each says so, and a folder's mark is the same as ever then. */
+TEST(no_descriptors)
+{
+	char path[FILES_MEMORY_PATH];
+	struct rlimit was, none;
+	struct file_list list;
+	struct err err[4] = {{0}};
+	struct buf out;
+	struct arena a;
+	uint64_t mark;
+	int rc[4];
+
+	arena_init(&a, 1 << 20);
+	buf_init(&out, 1 << 20);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	none = was;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	rc[0] = files_read(file, &out, &err[0]);
+	rc[1] = files_list(folder, &a, &list, &err[1]);
+	rc[2] = files_in_memory(SLICE("text"), path, &err[2]);
+	rc[3] = files_replace(file, SLICE("new"), &err[3]);
+	mark = files_mark(folder);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	for (size_t i = 0; i < COUNT(rc); i++) {
+		assert_int_equal(rc[i] < 0 ? (int)err[i].code : rc[i], ERR_IO);
+		assert_non_null(strstr(err[i].msg, "Too many open files"));
+	}
+	assert_int_equal(mark, 1);
+	assert_holds("old");
+	arena_release(&a);
+	buf_release(&out);
+}
+
+TESTS_BETWEEN(setup, teardown, replaced, not_replaced, not_read, listed, in_memory, no_descriptors)

@@ -104,6 +104,10 @@ TEST(test_what_is_none)
 		"HTTP/1.1 200 OK\r\nno colon\r\n",
 		"HTTP/1.1 200 OK\r\n: x\r\n",
 		"HTTP/1.1 200 OK\r\nA : x\r\n",
+		"HTTP/1.1 200 OK\r\nA\t: x\r\n",
+		"HTTP/1.1 200 OK\r\n\tA: x\r\n",
+		"HTTP/1.1 20\r\n",
+		"HTTP/1.1 2000\r\n",
 		"HTTP/1.1 200 OK\r\nA: x\r\n folded\r\n",
 		"HTTP/1.1 200 OK\r\nA: x\ry\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n",
@@ -140,17 +144,26 @@ TEST(test_bounds)
 	size_t left;
 
 	buf_init(&text, 1 << 20);
-	buf_str(&text, "HTTP/1.1 200 OK\r\nA: ");
-	for (int i = 0; i < HTTP_ANSWER_LINE_MAX; i++)
-		buf_char(&text, 'x');
-	assert_int_equal(read_in(&r, text.data, 100, &left), ERR_TOOBIG);
-	buf_release(&r.body);
-	buf_clear(&text);
-	buf_str(&text, "HTTP/1.1 200 OK\r\n");
-	for (int i = 0; i < HTTP_ANSWER_LINES_MAX; i++)
-		buf_str(&text, "A: x\r\n");
-	assert_int_equal(read_in(&r, text.data, 100, &left), ERR_TOOBIG);
-	buf_release(&r.body);
+	/* A line of as many bytes as may be, its end aside, and of one more. */
+	for (size_t more = 0; more < 2; more++) {
+		buf_clear(&text);
+		buf_str(&text, "HTTP/1.1 204 OK\r\nA: ");
+		for (size_t i = 3; i < HTTP_ANSWER_LINE_MAX + more; i++)
+			buf_char(&text, 'x');
+		buf_str(&text, "\n\n");
+		assert_int_equal(read_in(&r, text.data, 100, &left), more ? ERR_TOOBIG : 0);
+		buf_release(&r.body);
+	}
+	/* The first line and the empty one count. */
+	for (size_t more = 0; more < 2; more++) {
+		buf_clear(&text);
+		buf_str(&text, "HTTP/1.1 204 OK\r\n");
+		for (size_t i = 2; i < HTTP_ANSWER_LINES_MAX + more; i++)
+			buf_str(&text, "A: x\r\n");
+		buf_str(&text, "\r\n");
+		assert_int_equal(read_in(&r, text.data, 100, &left), more ? ERR_TOOBIG : 0);
+		buf_release(&r.body);
+	}
 	/* Trailers, too; but not chunks, of which there is no end. */
 	buf_clear(&text);
 	buf_str(&text, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");

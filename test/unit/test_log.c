@@ -147,6 +147,30 @@ TEST(nobody_forges_a_line)
 	}
 }
 
+/* What moves a cursor, ends a line or turns its direction, and nothing else. */
+TEST(each_character)
+{
+	static const unsigned harmful[][2] = {{0, 0x1f}, {0x7f, 0x9f}, {0x61c, 0x61c},
+		{0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}, {0xfeff, 0xfeff}};
+
+	for (unsigned c = 0x80; c < 0xffff; c = c == 0x2100 ? 0xf000 : c + 1) {
+		char text[4] = {(char)(0xe0 | c >> 12), (char)(0x80 | (c >> 6 & 0x3f)),
+			(char)(0x80 | (c & 0x3f))};
+		size_t len = 3;
+		bool hides = false;
+
+		if (c < 0x800) {
+			text[0] = (char)(0xc0 | c >> 6);
+			text[1] = text[2];
+			len = 2;
+		}
+		for (size_t i = 0; i < COUNT(harmful); i++)
+			hides = hides || (c >= harmful[i][0] && c <= harmful[i][1]);
+		if ((text_of((struct slice){text, len})[1] == '\\') != hides)
+			fail_msg("U+%04X %s", c, hides ? "stands there" : "does not");
+	}
+}
+
 TEST(a_hostile_message)
 {
 	struct log l;
@@ -256,5 +280,5 @@ TEST(a_pipe_that_nobody_reads)
 	(void)alarm(0);
 }
 
-TESTS_WITHIN(open_pipe, close_pipe, shapes, levels, nobody_forges_a_line, a_hostile_message,
-	long_values, a_closed_fd_is_survived, a_pipe_that_nobody_reads)
+TESTS_WITHIN(open_pipe, close_pipe, shapes, levels, nobody_forges_a_line, each_character,
+	a_hostile_message, long_values, a_closed_fd_is_survived, a_pipe_that_nobody_reads)

@@ -163,4 +163,32 @@ TEST(test_decisions)
 	free(secret);
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_microseconds, test_labels, test_stages, test_decisions)
+/* What dashboards and alerts ask for by name: each histogram's bounds, in seconds. */
+TEST(test_bounds)
+{
+	static const char *const rows[][2] = {
+		{"poolgate_review_duration_seconds_bucket{hook=\"mutate\",le=\"",
+			"0.00005 0.0001 0.00025 0.0005 0.001 0.0025 0.005 0.01 0.05 0.1 0.5 1 5 10 "
+			"+Inf "},
+		{"poolgate_review_stage_seconds_bucket{hook=\"mutate\",stage=\"wait\",le=\"",
+			"0.00001 0.00005 0.0001 0.0005 0.001 0.005 0.01 0.05 0.1 0.5 1 5 +Inf "},
+		{"poolgate_wait_seconds_bucket{le=\"",
+			"0.1 0.3 1 10 60 600 3600 21600 86400 +Inf "}};
+	struct buf page, bounds;
+
+	buf_init(&page, 1 << 20);
+	metrics_render(fix.metrics, &page);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		buf_init(&bounds, 4096);
+		for (const char *at = page.data; (at = strstr(at, rows[i][0]));) {
+			at += strlen(rows[i][0]);
+			buf_fmt(&bounds, "%.*s ", (int)strcspn(at, "\""), at);
+		}
+		assert_string_equal(bounds.data, rows[i][1]);
+		buf_release(&bounds);
+	}
+	buf_release(&page);
+}
+
+TESTS_BETWEEN(
+	set_up, tear_down, test_microseconds, test_labels, test_stages, test_decisions, test_bounds)

@@ -317,5 +317,52 @@ TEST(ips)
 	assert_memory_equal(at, again, sizeof(at));
 }
 
+/* How far a word may be from the one that was meant: changed, added and left out at each end and in
+ * the middle; the nearest, of equals the first. */
+TEST(nearest_words)
+{
+#define LONG "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuv"
+	static const char *const known[] = {"lamp", "label", "cable", "Cables", LONG, LONG "w"};
+	static const struct {
+		const char *word, *meant;
+	} cases[] = {
+		{"lamp", "lamp"},
+		{"LAMP", "lamp"},
+		{"xamp", "lamp"},
+		{"lamx", "lamp"},
+		{"lxmp", "lamp"},
+		{"xxmp", NULL},
+		{"lmp", "lamp"},
+		{"lam", "lamp"},
+		{"amp", "lamp"},
+		{"la", NULL},
+		{"lamps", "lamp"},
+		{"label", "label"},
+		{"lable", "cable"},
+		{"lxxel", "label"},
+		{"xabex", "label"},
+		{"xxxel", NULL},
+		{"la-bel", "label"},
+		{"--label", "label"},
+		{"labelxx", "label"},
+		{"labelxxx", NULL},
+		{"cables", "Cables"},
+		{"cablexx", "cable"},
+		{"", NULL},
+		{"x" LONG, NULL},
+		{LONG, LONG},
+		{LONG "w", NULL},
+		{"xxcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuv", LONG},
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		const char *meant = text_nearest(slice_of(cases[i].word), known, COUNT(known));
+
+		if (meant != cases[i].meant &&
+			(!meant || !cases[i].meant || strcmp(meant, cases[i].meant) != 0))
+			fail_msg("%s: %s", cases[i].word, meant ? meant : "none");
+	}
+}
+
 TESTS(whole_numbers, durations, case_insensitive, utf8, utf8_cut, base_names, words, dns_labels,
-	dns_subdomains, ips, hashes, listen_addresses, bytes_of_listen_addresses)
+	dns_subdomains, ips, hashes, listen_addresses, bytes_of_listen_addresses, nearest_words)
