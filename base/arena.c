@@ -22,7 +22,8 @@
  * piece stays so. */
 #ifdef ARENA_ASAN
 #include <sanitizer/asan_interface.h>
-#define ARENA_GAP 16
+/* Wider than most structs: a member of the element behind an array's last lies in it, too. */
+#define ARENA_GAP 256
 /* Functions, since gcc 12 takes the const pointers of the interface for a read of bytes nobody has
  * written. */
 static __attribute__((noinline)) void arena_poison(void *at, size_t size)
