@@ -4,9 +4,10 @@
 
 .PHONY: mutants sim-objects print-compiler print-objects print-unit-objects print-libraries print-oom print-pool-watch print-sim
 mutants:
-	@tools/setup build test
+	@tools/setup build test fuzz
 	$(SUB) MUTANTS=1 programs unit-programs sim-objects
 	$(SUB) MUTANTS=1 SAN=address,undefined unit-programs
+	$(SUB) FUZZ=1 CC=$(CLANG) fuzz-programs
 	@$(PYTHON) -B test/mutants/run -n $(or $(N),400) --seed $(or $(SEED),1) $(if $(AGAIN),--again $(AGAIN)) $(if $(FILES),--files $(FILES))
 
 sim-objects: $(SIM_OBJ) $(BUILD)/test/unit/core_fixture.o ; @:

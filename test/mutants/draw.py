@@ -20,10 +20,12 @@ OPERATORS = [(r" < ", " <= ", "bound loosened"), (r" <= ", " < ", "bound tighten
              (r"^(\t+)(?:\(void\))?(?!log_|va_end|explicit_bzero|mac_wipe|\w*mutex_(?:init|lock)\(|\w*(?:release|free|free_\w+|close|unlock|destroy)\()"
               r"[a-z]\w*\([^;{}]*\);$", r"\1;", "call dropped")]
 
-# What changes nothing but the memory that is asked for: sizes of arrays that are declared here, of allocations and of texts; and zeros that
-# stand for all of a struct.
+# What changes nothing but the memory that is asked for: sizes of arrays that are declared here, of allocations, of lists that grow and of
+# texts; and zeros that stand for all of a struct.
 SIZES = re.compile(r"^\t+(?:static |const |unsigned |struct |enum )*\w+ [^=(]*\[[^\]]*\]|= \{\d+\}|\b(?:arena_\w+|[mc]alloc|realloc|buf_init|take|longer)\(.*"
-                   r"|snprintf\([^,]*, \d+,")
+                   r"|snprintf\([^,]*, \d+,|\b(?:cap|room)\w* = .* \? \d \* .* : \d+;")
+# How much of a word a message shows is a text.
+SHOWN = re.compile(r"\blen > (\d+) \? \1 : ")
 
 # What begins a function, in front of its brace.
 NAMED = re.compile(r"(?:__attribute__\(\(.*?\)\) )?[a-z](?:[\w *]|__attribute__\(\(.*?\)\))*?\b((?!__attribute__)\w+)\(")
@@ -67,10 +69,11 @@ def mutants_of(file, text, operators=tuple(OPERATORS)):
             function = named if code.startswith("{") else ""
         if not inside or code.lstrip().startswith(("#", "case ", "static const ")):
             continue
-        sizes = [found.span() for found in SIZES.finditer(code)]
+        sizes, shown = ([found.span() for found in pattern.finditer(code)] for pattern in (SIZES, SHOWN))
         for pattern, to, what in operators:
             for found in re.finditer(pattern, code.rstrip()):
-                if what in ("another number", "minus for plus", "plus for minus") and any(a <= found.start() < b for a, b in sizes):
+                unseen = shown + (sizes if what in ("another number", "minus for plus", "plus for minus") else [])
+                if any(a <= found.start() < b for a, b in unseen):
                     continue
                 change = str(int(found.group()) + 1) if to is None and not found.group().startswith("0x") else to
                 if change is not None:
