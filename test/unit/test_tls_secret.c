@@ -23,6 +23,7 @@ static struct tls_secret *running;
 static int version, pair; /* version 0: there is no Secret; pair -1: junk */
 static bool silent;       /* the stream says nothing any more */
 static bool no_numbers;   /* its versions are none */
+static bool overtaken;    /* the next look is answered by what was there before */
 static int64_t look_every_ms;
 
 static void show(struct buf *b)
@@ -61,7 +62,14 @@ static int handle(void *ctx, const struct api_request *req, struct api_reply *re
 			show(&b);
 		buf_str(&b, "]}");
 	} else if (version > 0) {
+		int was = version, had = pair;
+
+		version = overtaken ? 7 : version;
+		pair = overtaken ? 1 : pair;
 		show(&b);
+		version = was;
+		pair = had;
+		overtaken = false;
 	} else {
 		api_status(reply, 404, "NotFound", "not found");
 	}
@@ -91,7 +99,7 @@ static void change(int to)
 FIXTURE(set_up)
 {
 	version = pair = 0;
-	silent = no_numbers = false;
+	silent = no_numbers = overtaken = false;
 	look_every_ms = 0;
 	api = api_start(handle, NULL);
 	api_config(api, &config);
@@ -208,6 +216,13 @@ TEST(looks_believe_an_older_version)
 	start();
 	assert_true(generation(1));
 	silent = true;
+	api_lock(api);
+	overtaken = true;
+	api_unlock(api);
+	/* it, and one more */
+	assert_true(api_wait(api, "GET", SECRETS "/poolgate-tls",
+		api_seen_of(api, "GET", SECRETS "/poolgate-tls") + 3));
+	assert_true(generation(1));
 	api_lock(api);
 	version = 7;
 	pair = 1;
