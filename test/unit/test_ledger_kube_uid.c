@@ -140,6 +140,131 @@ TEST(test_r19_open_claim_is_replaced)
 	ledger_fixture_release(&f);
 }
 
+/* A claim ends while a review takes it over, part by part: what bears that review's take by then
+ * goes, also where it is answered from another claim of its uid. */
+TEST(test_r1_ends_while_it_is_taken_over)
+{
+	static const char first[] = CLAIM("u1", "u1", "pending", "'a','b'", WHOLE);
+	static const char second[] = CLAIM_OF("u1", "u1", "pending", "'c','d'", WHOLE, "bb");
+	struct ledger_fixture f;
+
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, first);
+	kube_store_server(f.store, "b", 1, 16000, first);
+	kube_store_server(f.store, "c", 1, 16000, second);
+	kube_store_server(f.store, "d", 1, 16000, second);
+	ledger_fixture_begin(&f);
+	api_nap(200);
+	kube_store_mute(f.store, true);
+	ledger_set_claims(&f, "b", "");
+	ledger_must_take(&f, "u1", "app c 2 100%");
+	assert_string_equal(f.answer.parts[0].server, "c");
+	assert_true(kube_store_wait_claims(f.store, "a", "u1", 0));
+	assert_int_equal(kube_store_claims(f.store, NULL, "u1"), 2);
+	ledger_fixture_release(&f);
+}
+
+static void *take_slowly(void *arg)
+{
+	struct ledger_fixture *f = arg;
+
+	assert_int_equal(ledger_take(f, "u1", "app c 2 100%", 9000), 0);
+	return NULL;
+}
+
+/* What others do while a review waits for an answer comes too late on a machine that stands still:
+ * false, and it is tried again. */
+static bool in_time(bool (*tried)(void))
+{
+	for (int i = 0; i < 5; i++)
+		if (tried())
+			return true;
+	return false;
+}
+
+static bool replaced_while_it_is_taken_over(void)
+{
+	static const char anew[] = CLAIM_OF("u1", "u1", "pending", "'a','b'", WHOLE, "bb");
+	struct ledger_fixture f;
+	pthread_t thread;
+	bool well;
+
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, PART);
+	kube_store_server(f.store, "b", 1, 16000, PART);
+	ledger_fixture_begin(&f);
+	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 300, 1);
+	assert_int_equal(pthread_create(&thread, NULL, take_slowly, &f), 0);
+	assert_true(api_wait(f.api, "PUT", STATUS_OF("a"), 1));
+	ledger_set_claims(&f, "a", OPEN);
+	ledger_set_claims(&f, "b", anew);
+	well = api_seen_of(f.api, "PUT", STATUS_OF("b")) == 0;
+	api_nap(800);
+	ledger_set_claims(&f, "a", anew);
+	well = well && ledger_puts(&f) == 1;
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(f.answer.ticket, 0);
+	ledger_fixture_release(&f);
+	return well;
+}
+
+/* Behind the first part that a review takes over another review puts a claim of its own over the
+ * same servers in the place of that one: it is not whole until its owner says so. */
+TEST(test_r19_replaced_while_it_is_taken_over)
+{
+	assert_true(in_time(replaced_while_it_is_taken_over));
+}
+
+static bool taken_over_while_it_is_given_back(void)
+{
+	static const char theirs[] = CLAIM_OF("u1", "u1", "pending", "'a','b'", WHOLE, "cc");
+	struct ledger_fixture f;
+	pthread_t thread;
+	size_t lists;
+	bool well;
+	char *text;
+
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, "");
+	kube_store_server(f.store, "b", 1, 16000, "");
+	kube_store_server(f.store, "c", 1, 8000, "");
+	ledger_fixture_begin(&f);
+	/* What is to be taken back waits. */
+	ledger_must_take(&f, "busy", "app c 1 8000");
+	assert_string_equal(f.answer.parts[0].server, "c");
+	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("c"), 4500, 1);
+	ledger_undo(&f, f.answer.ticket);
+	assert_true(api_wait(f.api, "PUT", STATUS_OF("c"), 2));
+	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 1, 1);
+	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 400, 1);
+	assert_int_equal(pthread_create(&thread, NULL, take_slowly, &f), 0);
+	assert_true(api_wait(f.api, "PUT", STATUS_OF("a"), 2));
+	lists = ledger_lists(&f);
+	kube_store_fault(f.store, STORE_SLOW, "GET", STORE_SERVERS, 600, 1);
+	ledger_set_claims(&f, "a", theirs);
+	well = api_wait(f.api, "GET", STORE_SERVERS "?limit=*", lists + 1);
+	api_nap(100);
+	kube_store_mute(f.store, true);
+	ledger_set_claims(&f, "b", theirs);
+	well = well && api_seen_of(f.api, "PUT", STATUS_OF("b")) == 1;
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	well = well && f.answer.ticket == 0;
+	text = kube_store_text(f.store, "a");
+	if (well)
+		assert_non_null(strstr(text, "2026-01-01T00:00:00Z"));
+	free(text);
+	ledger_fixture_release(&f);
+	return well;
+}
+
+/* Another review takes this one's claim over before it has heard that it is whole, so that it gives
+ * its own parts back; and has just the first when this one is about to put another claim in the
+ * place of what looks like a half one. */
+TEST(test_r19_taken_over_while_it_is_given_back)
+{
+	assert_true(in_time(taken_over_while_it_is_given_back));
+}
+
 /* A claim on one server needs no word; one on two is open until its last part stands. */
 TEST(test_r19_two_servers_take_one_more_write)
 {
@@ -489,8 +614,10 @@ TEST(test_r1_twins_on_two_servers)
 TESTS(test_r1_half_claim_is_no_claim, test_r1_half_claim_and_little_time,
 	test_r1_half_claim_elsewhere_goes, test_r1_half_claim_is_waited_for,
 	test_r19_open_claim_is_waited_for, test_r19_open_claim_is_replaced,
-	test_r19_two_servers_take_one_more_write, test_r1_half_claim_made_anew_is_waited_for,
-	test_r1_half_by_a_stale_picture, test_r4_half_claim_and_a_reservation_refuse_nobody,
+	test_r1_ends_while_it_is_taken_over, test_r19_replaced_while_it_is_taken_over,
+	test_r19_taken_over_while_it_is_given_back, test_r19_two_servers_take_one_more_write,
+	test_r1_half_claim_made_anew_is_waited_for, test_r1_half_by_a_stale_picture,
+	test_r4_half_claim_and_a_reservation_refuse_nobody,
 	test_r1_parts_of_two_reviews_are_no_claim, test_r1_two_replicas_one_server,
 	test_r1_two_replicas_the_first_stays, test_r1_two_replicas_the_second_stays, test_r1_twins,
 	test_r1_twins_on_two_servers)

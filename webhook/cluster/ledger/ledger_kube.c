@@ -89,10 +89,55 @@ static enum edit_result displace(
 	return EDIT_CHANGED;
 }
 
+struct withdrawal {
+	const char *uid;
+	uint64_t take;
+};
+
+/* What an earlier try of this review has left of a claim, by its take. */
+static enum edit_result withdraw(
+	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
+{
+	const struct withdrawal *w = ctx;
+	ptrdiff_t i = server_status_claim(&o->status, slice_of(w->uid));
+
+	(void)again;
+	(void)a;
+	if (i < 0)
+		return EDIT_SAME;
+	if (o->status.claims[i].take != w->take ||
+		o->status.claims[i].claim.state != CLAIM_PENDING) {
+		err_set(err, ERR_CONFLICT, "another review of the pod has taken its claim over");
+		return EDIT_GIVE_UP;
+	}
+	server_status_remove_claim(&o->status, (size_t)i);
+	return EDIT_CHANGED;
+}
+
+/* Another review may be taking over, part by part, the claim of which these are left (rule R1), and
+ * have its first part already. It finds that they are not there, or we that it has them. */
+static int withdraw_all(struct take *t, int64_t deadline_ms, struct err *err)
+{
+	bool shared = false;
+	int rc = 0;
+
+	for (size_t i = 0; i < t->n_old; i++)
+		shared = shared || (t->old[i].head && !take_is_mine(t, t->old[i].take));
+	for (size_t i = 0; shared && rc == 0 && i < t->n_old; i++) {
+		struct withdrawal w = {t->uid, t->old[i].take};
+
+		if (!take_is_mine(t, w.take))
+			continue;
+		rc = servers_edit(t->l->servers, t->old[i].server, withdraw, &w, deadline_ms, err);
+		rc = rc == ERR_NOTFOUND ? 0 : rc;
+	}
+	return rc;
+}
+
 static int displace_all(struct take *t, int64_t deadline_ms, struct err *err)
 {
 	struct add add = {.t = t};
-	int rc = 0;
+	int rc = withdraw_all(t, deadline_ms, err);
 
 	for (size_t i = 0; rc == 0 && i < t->n_old; i++) {
 		if (!t->old[i].head || take_is_mine(t, t->old[i].take))

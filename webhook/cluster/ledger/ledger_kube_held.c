@@ -212,25 +212,33 @@ int take_half(
 struct retake {
 	const struct take *t;
 	const struct claim_record *like;
+	uint64_t seen; /* the take of this part, when the claim was found to be whole */
+	bool ended;    /* the claim is not whole any more */
 };
 
 /* A second reply is about to rest on the claim: from now on the first review's undo must not end
- * it. */
+ * it. Rule R19: another take since then may be of a claim in its place, over the same servers,
+ * whose first part is open still. */
 static enum edit_result retake(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
-	const struct retake *r = ctx;
+	struct retake *r = ctx;
 	ptrdiff_t i = server_status_claim(&o->status, slice_of(r->t->uid));
 
 	(void)again;
 	(void)a;
-	if (i < 0 || o->status.claims[i].open ||
-		!claim_record_same_servers(&o->status.claims[i], r->like)) {
+	r->ended = i < 0 || o->status.claims[i].open ||
+		   !claim_record_same_servers(&o->status.claims[i], r->like);
+	if (r->ended) {
 		err_set(err, ERR_CONFLICT, "the claim of %s ended meanwhile", r->t->uid);
 		return EDIT_GIVE_UP;
 	}
 	if (o->status.claims[i].take == r->t->ticket)
 		return EDIT_SAME;
+	if (o->status.claims[i].take != r->seen) {
+		err_set(err, ERR_CONFLICT, "another review of the pod was in between");
+		return EDIT_GIVE_UP;
+	}
 	o->status.claims[i].take = r->t->ticket;
 	return EDIT_CHANGED;
 }
@@ -273,25 +281,50 @@ static bool copy_list(const struct take *t, const struct found *f, struct claim_
 	return ret->servers && !t->arena->failed;
 }
 
+/* The takes of its parts, in the order of that list. NULL: out of memory. */
+static const uint64_t *copy_takes(
+	const struct take *t, const struct found *f, const struct claim_record *list)
+{
+	uint64_t *takes = arena_array(t->arena, list->n_servers, sizeof(*takes));
+
+	for (size_t i = 0; takes && i < list->n_servers; i++)
+		for (size_t k = 0; k < f->n; k++)
+			if (f->parts[k].whole && strcmp(f->parts[k].server, list->servers[i]) == 0)
+				takes[i] = f->parts[k].record->take;
+	return takes;
+}
+
 int take_answer_from(struct take *t, const struct found *f, int64_t deadline_ms,
 	struct claim_answer *ret, struct err *err)
 {
 	struct servers *s = t->l->servers;
 	struct claim_record like;
-	struct retake r = {t, &like};
+	struct retake r = {.t = t, .like = &like};
+	const uint64_t *takes;
+	size_t n = 0;
 	int rc = 0;
 
 	if (!copy_parts(t, f, ret) || !copy_list(t, f, &like))
 		return ledger_no_memory(err);
 	if (t->ask->dry_run)
 		return 0;
-	if (!take_wrote(t))
+	takes = copy_takes(t, f, &like);
+	if (!takes || !take_wrote(t))
 		return ledger_no_memory(err);
 	t->list = 0;
 	(void)pthread_mutex_unlock(&s->lock);
-	for (size_t i = 0; rc == 0 && i < like.n_servers; i++)
-		rc = servers_edit(s, like.servers[i], retake, &r, deadline_ms, err);
+	for (; rc == 0 && n < like.n_servers; n++) {
+		r.seen = takes[n];
+		rc = servers_edit(s, like.servers[n], retake, &r, deadline_ms, err);
+	}
 	(void)pthread_mutex_lock(&s->lock);
+	/* No reply rests on what is left of it, which bears our take now. */
+	if (rc == ERR_NOTFOUND || (rc == ERR_CONFLICT && r.ended))
+		while (n-- > 1)
+			take_back_later(t->l, t->uid, t->ticket, like.servers[n - 1], 0);
+	/* It stands, and none of it is this review's. */
+	else if (rc == ERR_CONFLICT)
+		t->n_mine--;
 	return rc;
 }
 
