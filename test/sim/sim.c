@@ -2,7 +2,8 @@
 /* sim: seeds, each in a process of its own, and what became of them.
  *   sim [--first N] [--seeds N] [--seconds N] [--jobs N]    runs; ends at the first that fails
  *       --go-on    at the end of all;  --shrink    looks for a smaller run that breaks the law of
- * the first sim --trace N [--without kill,trap] [--pods N] [--salt N]    one seed, or less of it,
+ * the first;  --only 11:9-10    seeds that leave 9 or 10 when divided by 11
+ *   sim --trace N [--without kill,trap] [--pods N] [--salt N]    one seed, or less of it,
  * with every event sim --small ...                                         every way that a small
  * world can go (sim_small.c) sim --faithful [--pool FILE ...]                        the model API
  * server alone (sim_faithful.c) sim --twice N                                           this many
@@ -26,6 +27,11 @@ struct total {
 	uint64_t seeds, steps, switches, events, pods, yes, no, calls, kills;
 	double virtual_s;
 };
+
+/* The seeds that leave such a rest: others need not be run. */
+static struct {
+	unsigned long long of, from, to;
+} only = {1, 0, 0};
 
 static struct sim_result *results;
 static pid_t running[JOBS_MAX];
@@ -109,13 +115,20 @@ static void tell_failure(const struct sim_result *r)
 		slips_on ? " SLIPS=1" : "");
 }
 
+static uint64_t next_from(uint64_t seed)
+{
+	while (seed % only.of < only.from || seed % only.of > only.to)
+		seed++;
+	return seed;
+}
+
 /* shrink: of the first that fails a smaller run is sought. */
 static int many(uint64_t first, uint64_t n, double seconds, int jobs, bool go_on, bool shrink)
 {
 	static const struct sim_cut whole;
 	struct sim_result failure = {0};
 	double start = now_s(), took;
-	uint64_t next = first;
+	uint64_t next = next_from(first);
 	struct total t = {0};
 	int busy = 0, failed = 0, slot;
 
@@ -126,7 +139,8 @@ static int many(uint64_t first, uint64_t n, double seconds, int jobs, bool go_on
 		if (more && busy < jobs) {
 			for (slot = 0; running[slot]; slot++)
 				;
-			running[slot] = begin(slot, next++, &whole, false);
+			running[slot] = begin(slot, next, &whole, false);
+			next = next_from(next + 1);
 			busy++;
 			continue;
 		}
@@ -234,6 +248,11 @@ int main(int argc, char **argv)
 			trace = n;
 		else if (strcmp(argv[i], "--twice") == 0)
 			same = n;
+		else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc &&
+			 sscanf(argv[i + 1], "%llu:%llu-%llu", &only.of, &only.from, &only.to) ==
+				 3 &&
+			 only.from <= only.to && only.to < only.of)
+			;
 		else if (strcmp(argv[i], "--pods") == 0)
 			cut.pods = n;
 		else if (strcmp(argv[i], "--salt") == 0)
@@ -245,8 +264,8 @@ int main(int argc, char **argv)
 			return fprintf(stderr,
 				       "sim: %s: expected --first, --seeds, --seconds, --jobs, "
 				       "--trace, --twice, --go-on, --shrink, --slips, --pods, "
-				       "--salt, or "
-				       "--without and names of faults\n",
+				       "--salt, --only "
+				       "11:9-10, or --without and names of faults\n",
 				       argv[i]),
 			       2;
 		i++;
