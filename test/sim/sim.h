@@ -88,8 +88,11 @@ extern struct sim_result *sim_result;
  * alike and received the same are in the same state. */
 void sim_chain(uint64_t n);
 uint64_t sim_chain_now(void);
-/* Of all tasks, in the order in which they would go on, and of the time. */
+/* Of all tasks, in the order in which they would go on, of the time, and of what those that have
+ * ended left under locks. */
 uint64_t sim_state(void);
+/* Of all locks: who held each last. */
+uint64_t sim_locks(void);
 /* The chain of the i-th task that is ready. */
 uint64_t sim_state_ready(unsigned i);
 

@@ -121,7 +121,7 @@ uint64_t sim_state_ready(unsigned i)
 
 uint64_t sim_state(void)
 {
-	uint64_t state = mixed(s.self->chain, (uint64_t)s.now), waits = 0;
+	uint64_t state = mixed(mixed(s.self->chain, (uint64_t)s.now), sim_locks()), waits = 0;
 
 	for (size_t i = 0; i < s.n_ready; i++)
 		state = mixed(state, s.ready[i]->chain);

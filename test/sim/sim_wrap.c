@@ -18,6 +18,20 @@ struct lock {
 	uint64_t chain; /* of who held it last */
 };
 
+static uint64_t all_locks;
+
+uint64_t sim_locks(void)
+{
+	return all_locks;
+}
+
+static uint64_t one_lock(const struct lock *l)
+{
+	uint64_t it = ((uint64_t)(uintptr_t)l ^ l->chain) * UINT64_C(0x9E3779B97F4A7C15);
+
+	return (it ^ it >> 29) * UINT64_C(0xD1B54A32D192ED03);
+}
+
 /* One spurious wake-up in so many million waits. */
 #define SPURIOUS 5000
 /* Who naps gets no processor for up to so long. */
@@ -137,7 +151,9 @@ static void unlock_now(struct lock *l)
 	if (!l->held)
 		sim_fail("locks", "a mutex that nobody holds was let go");
 	l->held = 0;
+	all_locks -= one_lock(l);
 	l->chain = sim_chain_now();
+	all_locks += one_lock(l);
 	if (l->waiting)
 		sim_wake(l);
 }
