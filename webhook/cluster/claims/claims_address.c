@@ -22,7 +22,8 @@ const char *address_due(struct claims *c, const struct record *r, bool by_addres
 	if (!by_address)
 		return NULL;
 	pods_find(c->pods, slice_of(r->who->uid), &pod);
-	if (pod.seen == POD_NOT_SHOWN)
+	/* what is said already costs no memory, so that none is lacking for it */
+	if (pod.seen == POD_NOT_SHOWN || (r->ips && strcmp(r->ips, pod.ips) == 0))
 		return r->ips;
 	return *pod.ips ? arena_strdup(&c->now.arena, slice_of(pod.ips)) : NULL;
 }
