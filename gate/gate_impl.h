@@ -51,6 +51,7 @@ struct guest {
 				     graves: next alone */
 	struct guest *next_busy;
 	bool busy, dead;
+	bool holds; /* its address is a claim's, as far as is known */
 	enum guest_stage stage;
 	int64_t since_ms, until_ms;
 	uint64_t peer;
@@ -176,6 +177,9 @@ static inline const char *gate_mode(const struct gate *g)
 
 /* Go on with a connection for as long as nothing has to be waited for. It may be dead then. */
 void guest_go(struct guest *x);
+/* By address: the uid of the pod that is who comes from there, NULL: of none that is let in, or
+ * several claims name it, or nobody can say (not known). */
+const char *guest_at(const struct gate *g, const char *who, bool *ret_known, bool *ret_several);
 /* Refuse it, with a sentence. */
 void guest_refuse(struct guest *x, enum gate_refusal why, enum frame_word word, const char *text);
 

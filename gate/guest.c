@@ -136,17 +136,21 @@ static void name(const struct sockaddr_storage *from, char ret_who[static INET6_
 
 /* Room for one more, of this peer? The oldest may have to go for it: of those that have shown no
  * claim, else of those whose token is being reviewed. Who was reviewed waits for a server, and is
- * pushed out by nobody. */
-static bool has_room(struct gate *g, uint64_t peer)
+ * pushed out by nobody; nor is whose address is a claim's, who takes no place of the others' and
+ * needs none. */
+static bool has_room(struct gate *g, uint64_t peer, bool holds)
 {
 	struct guest *oldest = NULL, *asked = NULL;
-	size_t of_peer = 0;
+	size_t of_peer = 0, held = 0;
 
 	if (g->n_waiting + g->n_carrying >= g->o->connections)
 		return false;
 	for (struct guest *x = g->waiting; x; x = x->next) {
 		of_peer += x->peer == peer && x->stage < GUEST_REVIEW;
+		held += x->holds;
 		/* the newest is the first */
+		if (x->holds)
+			continue;
 		if (x->stage < GUEST_REVIEW || x->stage == GUEST_LEAVE)
 			oldest = x;
 		else if (x->stage == GUEST_REVIEW)
@@ -154,7 +158,7 @@ static bool has_room(struct gate *g, uint64_t peer)
 	}
 	if (of_peer >= GUESTS_OF_PEER_MAX)
 		return false;
-	if (g->n_waiting < GUESTS_WAITING_MAX)
+	if (holds || g->n_waiting - held < GUESTS_WAITING_MAX)
 		return true;
 	oldest = oldest ? oldest : asked;
 	if (!oldest || clock_ms() - oldest->since_ms < OLD_MS)
@@ -164,6 +168,19 @@ static bool has_room(struct gate *g, uint64_t peer)
 		guest_count_failed(oldest);
 	guest_cut(oldest, "it has waited for longest, and there is no room");
 	return true;
+}
+
+/* Else a crowd that comes and goes would never run out of tries. A probe by who holds a claim is no
+ * try. */
+static void count_who_left(struct guest *x)
+{
+	if (x->stage != GUEST_CLAIM || x->holds)
+		return;
+	metric_add(x->gate->metrics, METRIC_REFUSED, REFUSED_NO_CLAIM, 0, 1);
+	log_line(&x->gate->log, LOG_LEVEL_INFO, "no claim", log_str("mode", gate_mode(x->gate)),
+		log_str("uid", x->uid[0] ? x->uid : NULL), log_str("peer", x->who),
+		log_str("error", "it has hung up before one was known"));
+	guest_count_failed(x);
 }
 
 static void on_tls(void *ctx, uint32_t events)
@@ -178,6 +195,7 @@ static void on_tls(void *ctx, uint32_t events)
 		carry_told_tls(&x->carry, events);
 	} else if ((events & gone) && x->stage > GUEST_HELLO) {
 		/* Nobody is left who could be answered. */
+		count_who_left(x);
 		guest_end(x);
 		return;
 	}
@@ -201,10 +219,13 @@ static void welcome(struct gate *g, int fd, const struct sockaddr_storage *from)
 	struct err err = {0};
 	char who[INET6_ADDRSTRLEN];
 	uint64_t peer = address_peer(from);
-	bool may = peers_may(&g->peers, peer, clock_ms());
+	bool holds, may;
 
 	name(from, who);
-	if (!may || !has_room(g, peer)) {
+	holds = gate_by_address(g) && guest_at(g, who, &(bool){0}, &(bool){0});
+	/* A session is something that can be tried. */
+	may = (holds && !g->profile.session) || peers_may(&g->peers, peer, clock_ms());
+	if (!may || !has_room(g, peer, holds)) {
 		metric_add(g->metrics, METRIC_REFUSED, may ? REFUSED_BUSY : REFUSED_TRIES, 0, 1);
 		log_line(&g->log, LOG_LEVEL_DEBUG, "no room", log_str("mode", gate_mode(g)),
 			log_str("peer", who));
@@ -221,6 +242,7 @@ static void welcome(struct gate *g, int fd, const struct sockaddr_storage *from)
 	}
 	x->gate = g;
 	x->peer = peer;
+	x->holds = holds;
 	x->plain = -1;
 	x->since_ms = clock_ms();
 	x->until_ms = x->since_ms + GUEST_HELLO_MS;

@@ -210,6 +210,13 @@ static enum session_word read_session(const struct guest *x, const char *uid)
 		slice_of(g->profile.session), slice_of(uid));
 }
 
+const char *guest_at(const struct gate *g, const char *who, bool *ret_known, bool *ret_several)
+{
+	*ret_known = g->readable && (g->connected || clock_ms() - g->good_ms < g->o->away_ms);
+	*ret_several = false;
+	return *ret_known ? picture_at(&g->picture, who, ret_several) : NULL;
+}
+
 /* At its pod's address is the pod, for as long as the picture is not too old to say so. */
 static bool find_address(struct guest *x)
 {
@@ -219,10 +226,10 @@ static bool find_address(struct guest *x)
 		[SESSION_BROKEN] = "it does not begin as HTTP/2 does"};
 	struct gate *g = x->gate;
 	enum session_word session;
-	bool known = g->readable && (g->connected || clock_ms() - g->good_ms < g->o->away_ms),
-	     several = false;
-	const char *uid = known ? picture_at(&g->picture, x->who, &several) : NULL;
+	bool known, several;
+	const char *uid = guest_at(g, x->who, &known, &several);
 
+	x->holds = uid != NULL;
 	if (!uid || strlen(uid) >= sizeof(x->uid))
 		return wait_for_claim(x, known,
 			several ? "more than one claim on this server names this address"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """By address: a pod is who comes from the one address that its claim names, over a plain connection. Peers here have addresses in 127.77.0.0/16."""
+import contextlib
 import hashlib
 import json
 import os
@@ -104,6 +105,47 @@ def test_nobodys_address(make):
     for host in (2, 7):
         assert_refused(peer(world, host).dial())
     assert world.refused("tries") == 2 and peer(world, 1).env()
+
+
+def reset(s):
+    with s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def test_who_comes_and_goes(make):
+    """Who breaks off before a claim is known has failed, too. Who holds one comes in whatever was tried from there, and may break off."""
+    world = make(spec={"mode": "address"}, options=("--look", "0", "--tries", "3"))
+    one = peer(world, 1)
+    for n in range(3):
+        reset(one.dial())
+        until(lambda n=n: world.refused("no_claim") == n + 1, "count")
+    assert_refused(one.dial())
+    until(lambda: world.refused("tries") == 1, "refusal for tries")
+    world.api.claim(podIPs=[one.source[0]])
+    until(lambda: world.metric("claims") == 1, "claim")
+    for _ in range(4):
+        reset(one.dial())
+    assert one.env() and world.refused("no_claim") == 3 and world.refused("tries") == 1
+    assert sum("it has hung up before one was known" in line for line in world.gate.log().splitlines()) == 3
+
+
+def test_crowd_without_claims(make):
+    """All places of those that wait for a claim are taken, by peers that come again and again: who holds one does not need any."""
+    world = make(spec={"mode": "address"}, options=("--look", "0", "--tries", "0"))
+    pod = holder(world, 1)
+    until(lambda: world.metric("claims") == 1, "claim")
+    with contextlib.ExitStack() as crowd:
+        def comes(host):
+            return crowd.enter_context(peer(world, host).dial())
+        for i in range(256):
+            comes(i // 64 + 2)
+        until(lambda: world.metric('connections{stage="waiting"}') == 256, "crowd")
+        began = time.monotonic()
+        while world.refused("busy") == 0 and time.monotonic() < began + 1:
+            comes(9)
+        before = world.refused("busy"), world.metric("cut_total")
+        assert all(pod.env() for _ in range(8))
+        assert (world.refused("busy"), world.metric("cut_total")) == before
 
 
 @pytest.mark.parametrize("what", ["ends", "moves", "is named twice", "lingers"])
