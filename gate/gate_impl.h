@@ -29,6 +29,8 @@
 #define GUEST_CLAIM_MS 10000
 /* After a connection that could not be taken, for want of a descriptor or of memory. */
 #define GUEST_AGAIN_MS 1000
+/* A session comes in so many pieces, since each is judged from the beginning on. */
+#define GUEST_PIECES_MAX 32
 /* What a refusal has for its way. */
 #define GUEST_LEAVE_MS 2000
 
@@ -60,6 +62,9 @@ struct guest {
 	struct loop_watch tls_watch, plain_watch;
 	struct frame *frame; /* until its token was reviewed; owned */
 	char uid[BEARER_UID_MAX];
+	bool came;          /* maybe more of its session, since the last look */
+	ssize_t judged_len; /* how much of it was judged, */
+	unsigned judged;    /* and how often */
 	int64_t expires_s;
 	unsigned char token[MAC_BYTES]; /* its digest */
 	struct review *review;

@@ -170,16 +170,19 @@ static bool has_room(struct gate *g, uint64_t peer, bool holds)
 	return true;
 }
 
-/* Else a crowd that comes and goes would never run out of tries. A probe by who holds a claim is no
- * try. */
+/* Else a crowd that comes and goes would never run out of tries. A probe by who holds a claim,
+ * which says nothing, is no try. */
 static void count_who_left(struct guest *x)
 {
-	if (x->stage != GUEST_CLAIM || x->holds)
+	if (x->stage != GUEST_CLAIM || (x->holds && x->judged == 0))
 		return;
-	metric_add(x->gate->metrics, METRIC_REFUSED, REFUSED_NO_CLAIM, 0, 1);
-	log_line(&x->gate->log, LOG_LEVEL_INFO, "no claim", log_str("mode", gate_mode(x->gate)),
-		log_str("uid", x->uid[0] ? x->uid : NULL), log_str("peer", x->who),
-		log_str("error", "it has hung up before one was known"));
+	metric_add(x->gate->metrics, METRIC_REFUSED, x->holds ? REFUSED_SESSION : REFUSED_NO_CLAIM,
+		0, 1);
+	log_line(&x->gate->log, LOG_LEVEL_INFO, x->holds ? "no session" : "no claim",
+		log_str("mode", gate_mode(x->gate)), log_str("uid", x->uid[0] ? x->uid : NULL),
+		log_str("peer", x->who),
+		log_str("error", x->holds ? "it has hung up within its session"
+					  : "it has hung up before one was known"));
 	guest_count_failed(x);
 }
 
@@ -191,6 +194,7 @@ static void on_tls(void *ctx, uint32_t events)
 
 	if (x->dead)
 		return;
+	x->came = true;
 	if (x->stage == GUEST_CARRY) {
 		carry_told_tls(&x->carry, events);
 	} else if ((events & gone) && x->stage > GUEST_HELLO) {

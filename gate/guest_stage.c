@@ -197,17 +197,25 @@ static bool wait_for_claim(struct guest *x, bool known, const char *why)
 	return !x->dead;
 }
 
-/* What it shows stays where it is, for its server. */
-static enum session_word read_session(const struct guest *x, const char *uid)
+/* What it shows stays where it is, for its server. It is judged again only when there is more. */
+static enum session_word read_session(struct guest *x, const char *uid)
 {
 	struct gate *g = x->gate;
 	ssize_t n;
 
 	if (!g->profile.session)
 		return SESSION_OURS;
+	if (!x->came)
+		return SESSION_MORE;
+	x->came = false;
 	n = recv(client_socket_fd(x->tls), g->scratch, SESSION_BYTES_MAX, MSG_PEEK);
-	return session_judge((struct slice){g->scratch, n > 0 ? (size_t)n : 0},
-		slice_of(g->profile.session), slice_of(uid));
+	if (n <= x->judged_len)
+		return SESSION_MORE;
+	x->judged_len = n;
+	if (++x->judged > GUEST_PIECES_MAX)
+		return SESSION_BROKEN;
+	return session_judge(
+		(struct slice){g->scratch, (size_t)n}, slice_of(g->profile.session), slice_of(uid));
 }
 
 const char *guest_at(const struct gate *g, const char *who, bool *ret_known, bool *ret_several)
@@ -238,7 +246,9 @@ static bool find_address(struct guest *x)
 	if (session == SESSION_MORE && !is_late(x))
 		return false;
 	if (session != SESSION_OURS) {
-		guest_refuse(x, REFUSED_SESSION, FRAME_NO_TOKEN, faults[session]);
+		guest_refuse(x, REFUSED_SESSION, FRAME_NO_TOKEN,
+			x->judged > GUEST_PIECES_MAX ? "its session comes in too many pieces"
+						     : faults[session]);
 		return false;
 	}
 	memcpy(x->uid, uid, strlen(uid) + 1);

@@ -10,11 +10,14 @@
 /* As long as nobody has agreed on more. */
 #define FRAME_BYTES_MAX 16384
 #define PRIORITY_BYTES 5
+/* Behind HEADERS. */
+#define CONTINUATIONS_MAX 8
 
 struct reading {
 	nghttp2_hd_inflater *inflater;
 	struct slice header, uid;
 	uint32_t stream; /* whose headers have begun */
+	unsigned more;   /* pieces of them */
 	bool found;
 };
 
@@ -74,7 +77,8 @@ static enum session_word read_frame(
 
 	/* Nothing comes between the pieces of a block. */
 	if (r->stream)
-		return type == NGHTTP2_CONTINUATION && stream == r->stream
+		return type == NGHTTP2_CONTINUATION && stream == r->stream &&
+				       ++r->more <= CONTINUATIONS_MAX
 			       ? read_headers(r, payload, last)
 			       : SESSION_BROKEN;
 	if (type == NGHTTP2_DATA || type == NGHTTP2_PUSH_PROMISE || type == NGHTTP2_CONTINUATION)

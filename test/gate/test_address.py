@@ -10,7 +10,7 @@ import threading
 import time
 
 import pytest
-from test_bytes import half_closes, one_way, read_all
+from test_bytes import cpu_s, half_closes, one_way, read_all
 from test_who import assert_cut
 from lib import server as servers
 from world import GIB, GPUS, WAIT_S, Peer, rss_kb, until
@@ -265,6 +265,35 @@ def first_request(*sessions):
     return b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + frame(1, 0, 1, block[:9]) + frame(9, 4, 1, block[9:])
 
 
+def test_session_in_pieces(make):
+    """A session is judged when more of it has come, not whenever somebody else comes; and not for every byte."""
+    world = make(spec={"mode": "address", "session": {"header": "x-lupine-session"}}, options=("--look", "0"))
+    pod, one = holder(world, 1), holder(world, 2)
+    # A head that is not finished.
+    block = b"\x83\x84\x86" + b"\x10\x03a-b\x01c" * 2250
+    head = first_request(pod.uid)[:33] + frame(1, 0, 1, block)
+    with contextlib.ExitStack() as waiting:
+        many = [waiting.enter_context(pod.dial()) for _ in range(60)]
+        for s in many:
+            s.sendall(head)
+        until(lambda: world.metric('connections{stage="waiting"}') == 60, "crowd")
+        spent = cpu_s(world.gate.process.pid)
+        for _ in range(500):
+            peer(world, 9).dial().close()
+            time.sleep(0.005)
+        spent = cpu_s(world.gate.process.pid) - spent
+        print(f"{spent:.2f} s of a CPU for 500 others beside 60 sessions that are not finished")
+        assert spent < 0.8 * servers.SLOW, spent
+    with one.dial() as s:
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        s.sendall(first_request(one.uid)[:33])
+        with contextlib.suppress(OSError):
+            for _ in range(1500):
+                s.sendall(frame(4, 0, 0, b""))
+                time.sleep(0.001)
+        until(lambda: "its session comes in too many pieces" in world.gate.log(), "refusal")
+
+
 def test_session(make):
     """The first request has to say which pod this is, too; what it says is its server's, to the byte."""
     world = make(spec={"mode": "address", "session": {"header": "x-lupine-session"}}, options=("--look", "0"))
@@ -273,8 +302,8 @@ def test_session(make):
     silent.sendall(first_request(pod.uid)[:-1])
     said, more = first_request(pod.uid), os.urandom(1 << 20)
     with pod.dial() as s:
-        for byte in said:
-            s.sendall(bytes([byte]))
+        for at in range(0, len(said), 9):
+            s.sendall(said[at:at + 9])
         sender = threading.Thread(target=lambda: (s.sendall(more), s.shutdown(socket.SHUT_WR)))
         sender.start()
         came = s.makefile("rb").read()

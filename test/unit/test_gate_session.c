@@ -149,4 +149,24 @@ TEST(test_bound)
 	assert_int_equal(judge(bytes, sizeof(bytes)), SESSION_BROKEN);
 }
 
-TESTS(test_what_a_client_says, test_frames, test_bound)
+/* Nor in more pieces than anybody needs, empty ones among them. */
+TEST(test_pieces)
+{
+	static const char begin[] = PREFACE SETTINGS "\0\0\0\1\0\0\0\0\1",
+			  more[] = "\0\0\0\x09\0\0\0\0\1", end[] = "\0\0\7\x09\4\0\0\0\1" ONE;
+
+	for (size_t n = 7; n <= 8; n++) {
+		char bytes[256];
+		size_t len = sizeof(begin) - 1;
+
+		memcpy(bytes, begin, len);
+		for (size_t i = 0; i < n; i++, len += sizeof(more) - 1)
+			memcpy(bytes + len, more, sizeof(more) - 1);
+		memcpy(bytes + len, end, sizeof(end) - 1);
+		assert_int_equal(judge(bytes, len), SESSION_MORE);
+		assert_int_equal(judge(bytes, len + sizeof(end) - 1),
+			n == 7 ? SESSION_OURS : SESSION_BROKEN);
+	}
+}
+
+TESTS(test_what_a_client_says, test_frames, test_bound, test_pieces)
