@@ -23,12 +23,18 @@
  * is known. Beyond the first the oldest makes room, when it had a second. */
 #define GUESTS_WAITING_MAX 256
 #define GUESTS_OF_PEER_MAX 64
+/* Nobody has all of --connections: of a pod that is known one in so many, rounded up, and as many
+ * as this of them while they wait for its server. */
+#define GUESTS_OF_POD_PART 4
+#define GUESTS_OF_POD_WAITING_MAX 64
 /* The handshake and the token come within this time, */
 #define GUEST_HELLO_MS 10000
 /* and so long a claim is waited for, since a pod may be quicker than the watch. */
 #define GUEST_CLAIM_MS 10000
 /* After a connection that could not be taken, for want of a descriptor or of memory. */
 #define GUEST_AGAIN_MS 1000
+/* A server that listens takes a connection within this time. */
+#define GUEST_DIAL_MS 5000
 /* A session comes in so many pieces, since each is judged from the beginning on. */
 #define GUEST_PIECES_MAX 32
 /* What a refusal has for its way. */
@@ -53,7 +59,7 @@ struct guest {
 				     graves: next alone */
 	struct guest *next_busy;
 	bool busy, dead;
-	bool holds; /* its address is a claim's, as far as is known */
+	bool holds; /* it is a claim's, as far as is known: by its address, or after its review */
 	enum guest_stage stage;
 	int64_t since_ms, until_ms;
 	uint64_t peer;
@@ -182,9 +188,6 @@ static inline const char *gate_mode(const struct gate *g)
 
 /* Go on with a connection for as long as nothing has to be waited for. It may be dead then. */
 void guest_go(struct guest *x);
-/* By address: the uid of the pod that is who comes from there, NULL: of none that is let in, or
- * several claims name it, or nobody can say (not known). */
-const char *guest_at(const struct gate *g, const char *who, bool *ret_known, bool *ret_several);
 /* Refuse it, with a sentence. */
 void guest_refuse(struct guest *x, enum gate_refusal why, enum frame_word word, const char *text);
 
@@ -193,6 +196,11 @@ void guest_is_in(struct guest *x);
 void guest_end(struct guest *x);
 void guest_cut(struct guest *x, const char *why);
 void guest_count_failed(struct guest *x);
+/* By address: the uid of the pod that is who comes from there, NULL: of none that is let in, or
+ * several claims name it, or nobody can say (not known). */
+const char *guest_at(const struct gate *g, const char *who, bool *ret_known, bool *ret_several);
+/* May its pod, which is known now, have one more? */
+bool guest_has_place(const struct guest *x);
 
 /* ---- serve_usage.c ---- */
 

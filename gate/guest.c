@@ -135,9 +135,8 @@ static void name(const struct sockaddr_storage *from, char ret_who[static INET6_
 }
 
 /* Room for one more, of this peer? The oldest may have to go for it: of those that have shown no
- * claim, else of those whose token is being reviewed. Who was reviewed waits for a server, and is
- * pushed out by nobody; nor is whose address is a claim's, who takes no place of the others' and
- * needs none. */
+ * claim, else of those whose token is being reviewed. Who is known to hold one is pushed out by
+ * nobody, takes no place of the others', and needs none. */
 static bool has_room(struct gate *g, uint64_t peer, bool holds)
 {
 	struct guest *oldest = NULL, *asked = NULL;
@@ -168,6 +167,27 @@ static bool has_room(struct gate *g, uint64_t peer, bool holds)
 		guest_count_failed(oldest);
 	guest_cut(oldest, "it has waited for longest, and there is no room");
 	return true;
+}
+
+const char *guest_at(const struct gate *g, const char *who, bool *ret_known, bool *ret_several)
+{
+	*ret_known = g->readable && (g->connected || clock_ms() - g->good_ms < g->o->away_ms);
+	*ret_several = false;
+	return *ret_known ? picture_at(&g->picture, who, ret_several) : NULL;
+}
+
+bool guest_has_place(const struct guest *x)
+{
+	const struct gate *g = x->gate;
+	size_t waiting = 0, carrying = 0;
+
+	for (const struct guest *o = g->waiting; o; o = o->next)
+		waiting += o->stage > GUEST_REVIEW && o->stage < GUEST_CARRY &&
+			   strcmp(o->uid, x->uid) == 0;
+	for (const struct guest *o = g->carrying; o; o = o->next)
+		carrying += strcmp(o->uid, x->uid) == 0;
+	return waiting < GUESTS_OF_POD_WAITING_MAX &&
+	       (waiting + carrying) * GUESTS_OF_POD_PART < g->o->connections;
 }
 
 /* Else a crowd that comes and goes would never run out of tries. A probe by who holds a claim,

@@ -138,6 +138,18 @@ static void tell_readmitted(struct guest *x, const char *what, const char *why)
 		log_str("uid", x->uid), log_str("peer", x->who), log_str("error", why));
 }
 
+/* It is known who it is, so the pod's places count; servers have a time of their own. */
+static void wait_for_server(struct guest *x)
+{
+	x->holds = true;
+	if (!guest_has_place(x)) {
+		guest_refuse(x, REFUSED_BUSY, FRAME_BUSY, "this pod has too many connections");
+		return;
+	}
+	x->stage = GUEST_SERVER;
+	x->until_ms = INT64_MAX;
+}
+
 /* Nobody can be asked: whoever was reviewed with this very token comes in again, for as long as the
  * operator said. */
 static void ask_memory(struct guest *x, const struct err *why)
@@ -147,7 +159,7 @@ static void ask_memory(struct guest *x, const struct err *why)
 
 	if (away_ms < g->o->away_ms && readmit_may(&g->readmit, x->uid, x->token, clock_wall_s())) {
 		tell_readmitted(x, "a pod that was reviewed before comes again", why->msg);
-		x->stage = GUEST_SERVER;
+		wait_for_server(x);
 		return;
 	}
 	guest_refuse(x, REFUSED_AWAY, FRAME_AWAY, why->msg);
@@ -169,7 +181,7 @@ static void on_review(void *ctx, enum review_word word, const char *uid, const s
 			break;
 		}
 		readmit_put(&g->readmit, x->uid, x->token, x->expires_s);
-		x->stage = GUEST_SERVER;
+		wait_for_server(x);
 		break;
 	case REVIEW_NO:
 		g->good_ms = clock_ms();
@@ -218,13 +230,6 @@ static enum session_word read_session(struct guest *x, const char *uid)
 		(struct slice){g->scratch, (size_t)n}, slice_of(g->profile.session), slice_of(uid));
 }
 
-const char *guest_at(const struct gate *g, const char *who, bool *ret_known, bool *ret_several)
-{
-	*ret_known = g->readable && (g->connected || clock_ms() - g->good_ms < g->o->away_ms);
-	*ret_several = false;
-	return *ret_known ? picture_at(&g->picture, who, ret_several) : NULL;
-}
-
 /* At its pod's address is the pod, for as long as the picture is not too old to say so. */
 static bool find_address(struct guest *x)
 {
@@ -254,9 +259,8 @@ static bool find_address(struct guest *x)
 	memcpy(x->uid, uid, strlen(uid) + 1);
 	if (!g->connected)
 		tell_readmitted(x, "a pod comes by the claims of before", gate_unready(g));
-	x->stage = GUEST_SERVER;
-	x->until_ms = INT64_MAX; /* servers have a time of their own */
-	return true;
+	wait_for_server(x);
+	return !x->dead;
 }
 
 /* A review is spent on a uid only that holds a claim here. */
@@ -275,7 +279,7 @@ static bool find_claim(struct guest *x)
 		return false;
 	}
 	x->stage = GUEST_REVIEW;
-	x->until_ms = INT64_MAX; /* the review has a time of its own, and so have servers */
+	x->until_ms = INT64_MAX; /* the review has a time of its own */
 	return false;
 }
 
@@ -294,6 +298,7 @@ static bool dial(struct guest *x, const struct sockaddr_in *to)
 		return !x->dead;
 	}
 	x->stage = GUEST_DIAL;
+	x->until_ms = clock_ms() + GUEST_DIAL_MS;
 	return true;
 }
 
@@ -330,13 +335,18 @@ static bool finish_dial(struct guest *x)
 	int why = 0;
 
 	if (getpeername(x->plain, (struct sockaddr *)&to, &len) != 0) {
+		bool waits;
+
 		len = sizeof(why);
-		if (getsockopt(x->plain, SOL_SOCKET, SO_ERROR, &why, &len) == 0 && why == 0)
+		waits = getsockopt(x->plain, SOL_SOCKET, SO_ERROR, &why, &len) == 0 && why == 0;
+		if (waits && !is_late(x))
 			return false;
 		guest_refuse(x, REFUSED_SERVER, FRAME_NO_SERVER,
-			"this pod's server does not take connections");
+			waits ? "this pod's server does not take connections in time"
+			      : "this pod's server does not take connections");
 		return !x->dead;
 	}
+	x->until_ms = INT64_MAX;
 	client_socket_keepalive(x->plain);
 	if (gate_by_address(x->gate)) {
 		carry_begin(&x->carry, x->tls, x->plain);

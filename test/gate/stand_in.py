@@ -11,7 +11,7 @@
     run     leave a process that goes on as its own child again and again, so that no pid of it lives long; TERM is passed over
     die     end the whole server
 MODE: up; late (listens after a second), never (does not listen), exit (ends at once), open (listens on all addresses), deaf (TERM is passed over),
-polite (leaves at TERM by itself). A socket that it is given it takes instead of opening one.
+polite (leaves at TERM by itself), hung (listens, and takes nobody). A socket that it is given it takes instead of opening one.
 """
 import hashlib
 import json
@@ -121,7 +121,9 @@ def main():
         if not given:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             s.bind(("0.0.0.0" if mode == "open" else address, port))
-            s.listen(1024)
+            s.listen(0 if mode == "hung" else 1024)
+        if mode == "hung":
+            time.sleep(600)
         while True:
             threading.Thread(target=guarded, args=(s.accept()[0],), daemon=True).start()
 

@@ -232,8 +232,39 @@ def test_slow_reader_holds_nobody_up(world):
     until(lambda: pipes(world) == before, "end of the pipe")
 
 
-def test_thousand_connections(world):
+@pytest.mark.parametrize("mode,places", [("never", 64), ("up", 100)])
+def test_place_for_others(make, mode, places):
+    """Of one pod no more than 64 wait for its server, and a quarter of all is carried: others find room."""
+    world = make(mode, {"mode": "address", "readiness": "60s"}, options=("--look", "0", "--connections", "400"))
+    greedy, other = holder(world, 1), holder(world, 2)
+    until(lambda: world.metric("claims") == 2, "claims")
+    with contextlib.ExitStack() as crowd:
+        def comes(pod):
+            s = crowd.enter_context(pod.dial("echo"))
+            if mode == "up":
+                is_in(s)
+        for _ in range(places):
+            comes(greedy)
+        stage = "carrying" if mode == "up" else "waiting"
+        until(lambda: world.metric(f'connections{{stage="{stage}"}}') == places, "all of them")
+        with greedy.dial() as s:
+            assert_refused(s)
+        assert world.refused("busy") == 1
+        comes(other)
+        until(lambda: world.metric(f'connections{{stage="{stage}"}}') == places + 1, "the other")
+
+
+def test_server_that_takes_nobody(make):
+    """A server whose queue is full is dialled for five seconds."""
+    world = make("hung", spec={"mode": "address"}, options=("--look", "0"))
+    assert_refused(holder(world, 1).dial())
+    until(lambda: world.refused("server") == 1, "count")
+    assert "does not take connections in time" in world.gate.log()
+
+
+def test_thousand_connections(make):
     """All carry, and none has a pipe while its sides take what comes."""
+    world = make(spec={"mode": "address"}, options=("--look", "0", "--connections", "4000"))
     pod = holder(world, 1)
     assert pod.ask("sum").startswith(b"0 ")
     before, some = rss_kb(world.gate.process.pid), pipes(world)

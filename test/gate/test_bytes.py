@@ -118,8 +118,9 @@ def test_slow_reader_holds_nobody_up(world):
         assert read_all(s, hashlib.sha256()) == 200 << 20
 
 
-def test_thousand_connections(world):
+def test_thousand_connections(make):
     """All carry; each costs less than 64 KB at either end; one more waits its turn or is refused, and nothing stays."""
+    world = make(options=("--connections", "4000"))
     pod = world.holder()
     assert pod.ask("sum").startswith(b"0 ")
     before = [rss_kb(p.process.pid) for p in (world.gate, pod.process)]
@@ -142,14 +143,20 @@ def test_thousand_connections(world):
 
 
 def test_more_than_fit(make):
+    """A pod has a quarter of all, at least one, and then is told so; the rest is others'."""
     world = make(options=("--connections", "2"))
-    pod = world.holder()
-    with pod.dial("echo") as a, pod.dial("echo") as b:
-        for s in (a, b):
-            s.sendall(b"x")
-            assert s.recv(1) == b"x"
-        pod.refused("")
+    pod, other = world.holder(), world.holder()
+    with pod.dial("echo") as a:
+        a.sendall(b"x")
+        assert a.recv(1) == b"x"
+        pod.refused("this pod has too many connections")
         until(lambda: world.refused("busy") == 1, "refusal")
+        until(lambda: world.metric('connections{stage="waiting"}') == 0, "end of it")
+        with other.dial("echo") as b:
+            b.sendall(b"x")
+            assert b.recv(1) == b"x"
+            pod.refused("")
+            until(lambda: world.refused("busy") == 2, "refusal")
     until(lambda: world.metric('connections{stage="carrying"}') == 0, "end of both")
     assert pod.env()
 

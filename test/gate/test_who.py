@@ -118,9 +118,9 @@ def test_crowd_that_says_nothing(make):
             return crowd.enter_context(socket.create_connection(("127.0.0.1", world.port), WAIT_S, (f"127.0.0.{i // 64 + 2}", 0)))
         until(lambda: world.metric('token_reviews_total{result="yes"}') == 1, "review")
         time.sleep(1.1)
-        for i in range(255):
+        for i in range(256):
             comes(i)
-        until(lambda: world.metric('connections{stage="waiting"}') == 256, "crowd")
+        until(lambda: world.metric('connections{stage="waiting"}') == 257, "crowd")
         time.sleep(1.1)
         for i in range(256, 266):
             comes(i)
