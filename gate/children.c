@@ -193,18 +193,26 @@ static char *share_of(const struct picture_claim *c)
 	return buf_take(&text, &(size_t){0});
 }
 
-bool children_held(const struct children *all, const struct picture_claim *claim)
+/* Of those that still have a GPU of the claim one that is stuck, else any; NULL: there is none. */
+static const struct child *holder(const struct children *all, const struct picture_claim *claim)
 {
+	const struct child *found = NULL;
+
 	for (size_t i = 0; i < all->top; i++) {
 		const struct child *s = all->server[i];
 
 		if (!s || (s->state != CHILD_ENDING && s->state != CHILD_TRYING))
 			continue;
 		for (size_t g = 0; g < claim->n_gpus; g++)
-			if (strstr(s->share, claim->gpu[g].id))
-				return true;
+			if ((!found || s->stuck) && strstr(s->share, claim->gpu[g].id))
+				found = s;
 	}
-	return false;
+	return found;
+}
+
+bool children_held(const struct children *all, const struct picture_claim *claim)
+{
+	return holder(all, claim) != NULL;
 }
 
 static struct child *add(struct children *all, const struct picture_claim *claim)
@@ -227,11 +235,17 @@ static struct child *add(struct children *all, const struct picture_claim *claim
 static enum children_answer start(
 	struct child *s, const struct picture_claim *claim, struct err *err)
 {
+	const struct child *other = holder(s->all, claim);
+
 	if (clock_ms() < s->again_ms) {
 		(void)err_set(err, ERR_REFUSED, "%s", s->why);
 		return CHILDREN_FAILED;
 	}
-	if (children_held(s->all, claim))
+	if (other && other->stuck) {
+		(void)err_set(err, ERR_REFUSED, "another server has its GPU still: %s", other->why);
+		return CHILDREN_FAILED;
+	}
+	if (other)
 		return CHILDREN_WAIT;
 	if (child_start(s, claim, err) != 0) {
 		(void)snprintf(s->why, sizeof(s->why), "%.150s", err->msg);
@@ -256,15 +270,15 @@ enum children_answer children_want(struct children *all, const struct picture_cl
 		return CHILDREN_FAILED;
 	}
 	s->idle_ms = clock_ms();
+	if (s->state == CHILD_ENDING && (s->stuck || (!s->over && clock_ms() < s->again_ms))) {
+		(void)err_set(err, ERR_REFUSED, "%s", s->why);
+		return CHILDREN_FAILED;
+	}
 	/* Its place and its share are those of the claim before. */
 	if (s->over)
 		return CHILDREN_WAIT;
 	if (s->state == CHILD_DOWN)
 		return start(s, claim, err);
-	if (s->state == CHILD_ENDING && (s->stuck || clock_ms() < s->again_ms)) {
-		(void)err_set(err, ERR_REFUSED, "%s", s->why);
-		return CHILDREN_FAILED;
-	}
 	if (s->state != CHILD_UP)
 		return CHILDREN_WAIT;
 	*ret = (struct sockaddr_in){

@@ -103,6 +103,23 @@ def test_who_leaves_by_itself(pair):
     assert alive(two.innocent) and two.stuck() == [] and not two.mps.asked()
 
 
+def test_pods_that_wait_for_it(pair):
+    """Nobody waits without end: who shall have its GPU next is refused, and so is its own pod, whose claim has become another."""
+    two = pair("fails", linger="1h")
+    pod = two.pods[0]
+    two.world.api.claim(pod.uid, ((GPUS[0], 6 * GIB),))
+    until(two.mps.asked, "question to MPS")
+    two.clock.goes_on(3)
+    until(lambda: two.world.metric("claims_stuck") == 1, "word that it is not ended")
+    third = two.world.holder()
+    for one, why in ((pod, "MPS does not answer"), (third, "another server has its GPU still: MPS does not answer")):
+        one.refused(why)
+    assert two.world.refused("server") == 2
+    two.mps.write("mode", "well")
+    until(lambda: two.world.metric("claims_stuck") == 0, "end of the server")
+    assert third.env() and pod.env()
+
+
 @pytest.mark.parametrize("how,answers", [("takes_more", "refuses"), ("claim_ends", "fails"), ("claim_ends", "hangs")])
 def test_without_an_answer_nobody_is_ended(pair, how, answers):
     """That is said, the leader is told of the GPU, and it is tried again. A next gate does the same."""
