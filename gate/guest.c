@@ -242,7 +242,7 @@ static void welcome(struct gate *g, int fd, const struct sockaddr_storage *from)
 	struct guest *x;
 	struct err err = {0};
 	char who[INET6_ADDRSTRLEN];
-	uint64_t peer = address_peer(from);
+	uint64_t peer = gate_by_address(g) ? address_host(from) : address_peer(from);
 	bool holds, may;
 
 	name(from, who);

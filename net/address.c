@@ -147,3 +147,15 @@ uint64_t address_peer(const struct sockaddr_storage *address)
 	memcpy(&key, &v6->sin6_addr, sizeof(key));
 	return key ? key : 1;
 }
+
+uint64_t address_host(const struct sockaddr_storage *address)
+{
+	const struct sockaddr_in6 *v6 = (const void *)address;
+	uint64_t key = address_peer(address), host;
+
+	if (address->ss_family == AF_INET || IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+		return key;
+	memcpy(&host, &v6->sin6_addr.s6_addr[8], sizeof(host));
+	key ^= host * UINT64_C(0x9e3779b97f4a7c15);
+	return key ? key : 1;
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net: tries that failed, of each peer. Pure. A peer is an address, of IPv6 the first 64 bits.
- * Behind a NAT many pods are one peer, so a try that succeeds costs nothing. */
+/* net: tries that failed, of each peer. Pure. A peer is an address, of IPv6 as a rule its first 64
+ * bits (net/address.h). Behind a NAT many pods are one peer, so a try that succeeds costs nothing.
+ */
 #ifndef NET_PEERS_H
 #define NET_PEERS_H
 

@@ -125,5 +125,23 @@ TEST(peers)
 	assert_true(peer_of("::1") != 0);
 }
 
+static uint64_t host_of(const char *text)
+{
+	struct sockaddr_storage s = address_of(text);
+
+	return address_host(&s);
+}
+
+TEST(hosts)
+{
+	assert_true(host_of("10.0.0.1") == host_of("::ffff:10.0.0.1"));
+	assert_true(host_of("10.0.0.1") != host_of("10.0.0.2"));
+	assert_true(host_of("fd00:1::1") == host_of("fd00:1::1"));
+	assert_true(host_of("fd00:1::1") != host_of("fd00:1::2"));
+	assert_true(host_of("fd00:1::1") != host_of("fd00:1:0:1::1"));
+	assert_true(host_of("fd00:1::1") != peer_of("fd00:1::1"));
+	assert_true(host_of("::") != 0);
+}
+
 TESTS(special_addresses_are_not_public, others_are_public, other_families_are_nothing, ranges,
-	peers)
+	peers, hosts)
