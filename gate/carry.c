@@ -25,6 +25,9 @@ void carry_begin(struct carry *c, struct client_socket *tls, int plain)
 	*c = (struct carry){
 		.tls = tls, .plain = plain, .up.in = true, .down.in = true, .plain_out = true};
 	client_socket_read_ahead(tls);
+	/* A program that is stopped, or debugged, is not gone. */
+	client_socket_patient(client_socket_fd(tls));
+	client_socket_patient(plain);
 }
 
 void carry_splice(struct carry *c, int spare[2])

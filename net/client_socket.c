@@ -67,6 +67,13 @@ void client_socket_keepalive(int fd)
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered, sizeof(unanswered));
 }
 
+void client_socket_patient(int fd)
+{
+	const unsigned never = 0;
+
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &never, sizeof(never));
+}
+
 static const struct addrinfo *nth(const struct addrinfo *a, unsigned n)
 {
 	while (n-- > 0)

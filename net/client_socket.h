@@ -75,6 +75,9 @@ int client_socket_accept(int fd, const char *who, struct server_tls *tls,
 
 /* Small packets at once, and a peer that is gone is found out within a minute. */
 void client_socket_keepalive(int fd);
+/* But one that answers is waited for, for however long it does not read. Of one that is gone while
+ * something is on the way to it the kernel finds out by itself (tcp_retries2). */
+void client_socket_patient(int fd);
 
 /* From now on what there is, a burst at most, is received before it is asked for. Whoever calls
  * this has let the peer in: it is memory that the peer can fill. */
