@@ -150,4 +150,33 @@ TEST(w11_a_gang_never_has_more_than_it_began_with)
 	pool_release(&p);
 }
 
-TESTS(w11_a_gang_never_has_more_than_it_began_with)
+/* As a placement holds it: init containers one after the other, but beside those that run on. */
+TEST(w11_a_pod_asks_what_it_holds_at_once)
+{
+	struct demand_container list[202];
+	struct demand d = {.containers = list, .n_containers = 201};
+	struct gpu like = {.bytes = 1000};
+
+	for (size_t i = 0; i < COUNT(list); i++)
+		list[i] = (struct demand_container){.name = SLICE("c"),
+			.kind = i < 200 ? CONTAINER_INIT : CONTAINER_APP,
+			.amount = 1,
+			.percent = 100};
+	assert_int_equal(queue_size_of(&d, &like), 1000);
+	list[7].amount = 3;
+	assert_int_equal(queue_size_of(&d, &like), 3000);
+	list[3].kind = CONTAINER_RESTARTABLE;
+	assert_int_equal(queue_size_of(&d, &like), 4000);
+	list[3].kind = CONTAINER_INIT;
+	list[8].kind = CONTAINER_RESTARTABLE;
+	assert_int_equal(queue_size_of(&d, &like), 3000);
+	list[7].amount = 1;
+	d.n_containers = 202;
+	assert_int_equal(queue_size_of(&d, &like), 3000);
+	list[7].amount = UINT32_MAX;
+	list[7].percent = 0;
+	list[7].memory_mb = UINT64_C(1) << 40;
+	assert_true(queue_size_of(&d, &like) == UINT64_MAX);
+}
+
+TESTS(w11_a_gang_never_has_more_than_it_began_with, w11_a_pod_asks_what_it_holds_at_once)

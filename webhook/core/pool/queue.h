@@ -179,8 +179,8 @@ void queue_count_gangs(const struct inventory *inv, struct queue_pod *pods, size
 int queue_decide(const struct queue_world *w, const struct queue_pod *pods, size_t n, bool words,
 	struct arena *a, struct queue_round *ret, struct err *err);
 
-/* What it asks all in all of GPUs like this one; the pool's largest says which of two pods asks
- * more where one asks by percent and the other by megabytes. */
+/* What it asks at most at a time, as a placement holds it, of GPUs like this one; the pool's
+ * largest says which of two pods asks more where one asks by percent and the other by megabytes. */
 uint64_t queue_size_of(const struct demand *d, const struct gpu *gpu);
 struct gpu queue_largest(const struct inventory *inv);
 

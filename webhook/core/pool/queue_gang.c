@@ -1,9 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: which gangs run, and who of those that wait is missing in one. */
+/* core: which gangs run, and who of those that wait is missing in one; what a pod asks. */
 #include <stdlib.h>
 
 #include "base/text.h"
 #include "webhook/core/pool/queue_impl.h"
+
+/* The sum, or as much as there is. */
+static uint64_t add(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static uint64_t size_of_container(const struct demand_container *d, const struct gpu *gpu)
+{
+	uint64_t one = demand_bytes(d, gpu);
+
+	return d->amount && one > UINT64_MAX / d->amount ? UINT64_MAX : one * d->amount;
+}
+
+uint64_t queue_size_of(const struct demand *d, const struct gpu *gpu)
+{
+	uint64_t most = 0, beside = 0, apps = 0;
+
+	for (size_t i = 0; i < d->n_containers; i++) {
+		uint64_t size = size_of_container(&d->containers[i], gpu);
+
+		if (d->containers[i].kind == CONTAINER_APP)
+			apps = add(apps, size);
+		else if (d->containers[i].kind == CONTAINER_RESTARTABLE)
+			beside = add(beside, size);
+		else if (add(beside, size) > most)
+			most = add(beside, size);
+	}
+	apps = add(apps, beside);
+	return apps > most ? apps : most;
+}
+
+struct gpu queue_largest(const struct inventory *inv)
+{
+	struct gpu ret = {.bytes = 0};
+
+	for (size_t s = 0; s < inv->n_servers; s++)
+		for (size_t i = 0; i < inv->servers[s].n_gpus; i++)
+			if (inv->servers[s].gpus[i].bytes > ret.bytes)
+				ret.bytes = inv->servers[s].gpus[i].bytes;
+	return ret;
+}
 
 int queue_compare_gang(const struct queue_pod *a, const struct queue_pod *b)
 {
@@ -81,7 +123,7 @@ static void count_one(const struct gpu *like, struct queue_pod *p,
 			continue;
 		}
 		taken++;
-		held = queue_add(held, m->pod ? queue_size_of(m->pod->demand, like) : m->bytes);
+		held = add(held, m->pod ? queue_size_of(m->pod->demand, like) : m->bytes);
 		if (!m->pod || m->leaving)
 			continue;
 		live++;

@@ -101,8 +101,6 @@ int queue_find_units(struct queue_run *q);
 struct queue_unit *queue_next(const struct queue_run *q, struct queue_unit *u);
 /* Byte by byte; who is shorter and otherwise alike goes first. */
 int queue_order(struct slice a, struct slice b);
-/* The sum, or as much as there is. */
-uint64_t queue_add(uint64_t a, uint64_t b);
 
 /* ---- queue_shape.c ---- */
 

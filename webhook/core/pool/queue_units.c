@@ -155,36 +155,6 @@ static int by_size(const void *a, const void *b)
 	return by_age(x, y);
 }
 
-uint64_t queue_add(uint64_t a, uint64_t b)
-{
-	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-uint64_t queue_size_of(const struct demand *d, const struct gpu *gpu)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < d->n_containers; i++) {
-		uint64_t one = demand_bytes(&d->containers[i], gpu),
-			 amount = d->containers[i].amount;
-
-		sum = queue_add(
-			sum, amount && one > UINT64_MAX / amount ? UINT64_MAX : one * amount);
-	}
-	return sum;
-}
-
-struct gpu queue_largest(const struct inventory *inv)
-{
-	struct gpu ret = {.bytes = 0};
-
-	for (size_t s = 0; s < inv->n_servers; s++)
-		for (size_t i = 0; i < inv->servers[s].n_gpus; i++)
-			if (inv->servers[s].gpus[i].bytes > ret.bytes)
-				ret.bytes = inv->servers[s].gpus[i].bytes;
-	return ret;
-}
-
 static void add_unit(struct queue_run *q, const struct member *m, size_t n, uint32_t *pods)
 {
 	struct queue_unit *u = &q->units[q->n_units++];
