@@ -7,7 +7,6 @@
 
 /* Exponents stop counting here: far beyond what any text's digits can make up for. */
 #define EXPONENT_CAP INT64_C(1000000000000)
-#define INT_MAX_EXACT (INT64_C(1) << 53)
 
 static inline bool is_digit(char c)
 {
@@ -137,7 +136,7 @@ bool json_number_int(const char *p, const char *end, int64_t *ret)
 		}
 		zeros = 0;
 		value += *p - '0';
-		if (value > INT_MAX_EXACT)
+		if (value > JSON_INT_MAX)
 			return false;
 	}
 	power = zeros - behind + exponent(p, end);
@@ -146,7 +145,7 @@ bool json_number_int(const char *p, const char *end, int64_t *ret)
 	for (; value != 0 && power > 0; power--)
 		if (__builtin_mul_overflow(value, 10, &value))
 			return false;
-	if (value > INT_MAX_EXACT)
+	if (value > JSON_INT_MAX)
 		return false;
 	*ret = minus ? -value : value;
 	return true;

@@ -7,6 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Up to here a double, which others read numbers as, tells every whole number from the next. */
+#define JSON_INT_MAX (INT64_C(1) << 53)
+
 /* The end of the number (RFC 8259 section 6) that begins at p; *ret_tail is where its exponent
  * begins, or the end too. NULL when there is none: *ret_at is then where a digit was missing. Needs
  * a zero byte behind the text. */

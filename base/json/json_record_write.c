@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/json/json_number.h"
 #include "base/rfc3339.h"
 
 static const void *const_member(const void *of, size_t at)
@@ -24,6 +25,15 @@ static int64_t whole(const struct json_field *f, const void *at)
 	}
 	memcpy(&narrow, at, sizeof(narrow));
 	return f->kind == REC_KIND_INT ? (int)narrow : (int64_t)narrow;
+}
+
+/* What is more than that would make all of it unreadable. */
+static uint64_t count_of(const void *at)
+{
+	uint64_t n;
+
+	memcpy(&n, at, sizeof(n));
+	return n < JSON_INT_MAX ? n : JSON_INT_MAX;
 }
 
 static void write_double(double d, struct buf *out)
@@ -99,7 +109,7 @@ static void write_value(const struct json_field *f, const void *from, struct buf
 		buf_i64(out, whole(f, at));
 		return;
 	case REC_KIND_COUNT:
-		buf_u64(out, (uint64_t)whole(f, at));
+		buf_u64(out, count_of(at));
 		return;
 	case REC_KIND_DOUBLE:
 		memcpy(&d, at, sizeof(d));

@@ -290,6 +290,21 @@ TEST(w11_no_more_than_it_began_with)
 	assert_false(pod_is_let_go(api, "w1", 0));
 }
 
+/* Of GPUs as large as any may be it asks more than a reader takes for a number. */
+TEST(w11_no_more_than_can_be_read)
+{
+	put("a", "{'version':1,'gpus':[{'id':'gpu-0','model':'V100','memory':1125899906842624,"
+		 "'fit':true}],'claims':[]}");
+	for (char name[] = "b"; *name <= 'e'; (*name)++)
+		put(name, STATUS(""));
+	for (char i = '1'; i <= '9'; i++)
+		pod_put_waiting(api, (char[]){'g', i, 0}, (char[]){'u', i, 0},
+			PLAN_GANG("g", "9", "1", "100"), 30);
+	claims_api_run(api);
+	assert_int_equal(let_go('u', 9, SOON), 9);
+	assert_true(status_has(api, "b", "'gangBytes':9007199254740992,", 0));
+}
+
 /* Of which none lives any more: nobody is missing in it. */
 TEST(w11_a_gang_that_has_ended_has_no_seats)
 {
@@ -445,6 +460,6 @@ TESTS_BETWEEN(set_up, tear_down, r19_nobody_is_torn, r19_a_leader_dies, r19_take
 	r19_who_decided_has_ended, r19_who_decided_has_ended_and_nobody_was_let_go,
 	w11_who_is_missing_joins_first, w11_who_is_being_deleted_is_not_missing,
 	w11_who_is_gone_by_force_has_his_seat, w11_no_more_than_it_began_with,
-	w11_a_gang_that_has_ended_has_no_seats, w11_another_size,
+	w11_no_more_than_can_be_read, w11_a_gang_that_has_ended_has_no_seats, w11_another_size,
 	w11_an_adopted_claim_says_how_many_began, w11_as_many_as_the_job_says, w11_a_job_that_grows,
 	w11_a_job_of_its_own_namespace, w9_a_gang_says_why)

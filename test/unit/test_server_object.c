@@ -65,6 +65,27 @@ TEST(test_round_trip)
 	server_fixture_release(&f);
 }
 
+/* Whatever it says, the next one can read it. */
+TEST(test_no_count_beyond_what_is_read)
+{
+	struct server_fixture f;
+	struct buf b;
+
+	server_fixture_init(&f);
+	buf_init(&b, 1 << 16);
+	server_fixture_load(&f, SERVER_STATUS(FULL));
+	f.o.status.claims[0].began.bytes = UINT64_MAX;
+	buf_str(&b, "{'apiVersion':'poolgate.io/v1alpha1','kind':'GPUServer','metadata':{'name':"
+		    "'gpu-01','uid':'u','resourceVersion':'1'}," SERVER_SPEC ",'status':");
+	buf_str(&b, server_fixture_status(&f));
+	buf_str(&b, "}");
+	assert_non_null(strstr(b.data, "\"gangBytes\":9007199254740992,"));
+	server_fixture_load(&f, b.data);
+	assert_true(f.o.status.claims[0].began.bytes == UINT64_C(1) << 53);
+	buf_release(&b);
+	server_fixture_release(&f);
+}
+
 TEST(test_values)
 {
 	struct server_fixture f;
@@ -458,5 +479,6 @@ TEST(test_too_many_gpus)
 	server_fixture_release(&f);
 }
 
-TESTS(test_round_trip, test_values, test_probe, test_empty, test_defaults, test_part_rests,
-	test_refused_status, test_refused_spec, test_no_server, test_too_many_gpus)
+TESTS(test_round_trip, test_no_count_beyond_what_is_read, test_values, test_probe, test_empty,
+	test_defaults, test_part_rests, test_refused_status, test_refused_spec, test_no_server,
+	test_too_many_gpus)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/json/json_number.h"
 #include "webhook/cluster/claims/claims_queue_impl.h"
 #include "webhook/edge/metrics/metrics.h"
 
@@ -131,12 +132,14 @@ static void note_begun(struct queueing *q)
 	struct gpu like = queue_largest(&q->pool.inventory);
 
 	for (size_t i = 0; i < q->n_units; i++) {
-		uint64_t bytes = q->units[i]->a.began.bytes;
+		uint64_t bytes = q->units[i]->a.began.bytes, size;
 
 		if (bytes || !q->units[i]->a.began.size)
 			continue;
-		for (const struct starting *s = q->units[i]; s; s = s->next)
-			bytes += queue_size_of(&s->pod->demand, &like);
+		for (const struct starting *s = q->units[i]; s; s = s->next) {
+			size = queue_size_of(&s->pod->demand, &like);
+			bytes = size < JSON_INT_MAX - bytes ? bytes + size : JSON_INT_MAX;
+		}
 		for (struct starting *s = q->units[i]; s; s = s->next)
 			s->a.began.bytes = bytes;
 	}
