@@ -106,12 +106,16 @@ def test_a_foreign_gate_and_a_gang(tmp_path, injected):
     assert "it is its turn" in explain(tmp_path, pods, servers, "ml/g0")[1]
 
 
-def gang_key(name, size):
+def hash64(text):
+    ret = 0xcbf29ce484222325
+    for c in text.encode():
+        ret = (ret ^ c) * 0x100000001b3 % 2**64
+    return ret
+
+
+def gang_key(namespace, name, size):
     """As claims have it."""
-    key = 0xcbf29ce484222325
-    for c in name.encode():
-        key = (key ^ c) * 0x100000001b3 % 2**64
-    key = (key * 31 + size) % 2**64
+    key = ((hash64(namespace) * 31 + hash64(name)) * 31 + size) % 2**64
     return (key ^ key >> 32) % 2**32
 
 
@@ -121,7 +125,7 @@ def test_who_is_being_deleted_has_his_seat(tmp_path, injected):
     pods = [pod(injected, "old", 1, GATE), pod(injected, "g0", 2, **gang), pod(injected, "g1", 2, **gang), pod(injected, "g2", 3, GATE, **gang)]
     servers = [server("gpu-01", 2, [("g0", "gpu-0", 8000), ("g1", "gpu-1", 8000)])]
     for claim in servers[0]["status"]["claims"]:
-        claim.update(gangKey=gang_key("g", 2), gangSize=2, gangBytes=32000 * MB)
+        claim.update(gangKey=gang_key("ml", "g", 2), gangSize=2, gangBytes=32000 * MB)
     pods[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:10:00Z"
     assert "it is number 2 of 2" in explain(tmp_path, pods, servers, "ml/g2")[1]
     # by force: his claim alone is left

@@ -118,7 +118,8 @@ TEST(w11_a_gang_never_has_more_than_it_began_with)
 	for (uint32_t seed = 1; seed <= 200; seed++) {
 		uint32_t x = seed * 2654435761u + 1;
 		struct gang_began began = {.size = 2 + pick(&x, 5)};
-		struct queue_pod of = {.gang = SLICE("g"), .gang_size = began.size};
+		struct queue_pod of = {
+			.namespace = SLICE("x"), .gang = SLICE("g"), .gang_size = began.size};
 		struct seat seats[SEATS] = {{.is = AWAY}};
 
 		began.key = queue_gang_key(&of);
@@ -179,4 +180,23 @@ TEST(w11_a_pod_asks_what_it_holds_at_once)
 	assert_true(queue_size_of(&d, &like) == UINT64_MAX);
 }
 
-TESTS(w11_a_gang_never_has_more_than_it_began_with, w11_a_pod_asks_what_it_holds_at_once)
+/* Nobody walks through the members of other namespaces, whatever these call their gangs. */
+TEST(w11_a_key_is_of_its_namespace)
+{
+	struct queue_pod x = {.namespace = SLICE("x"), .gang = SLICE("g"), .gang_size = 2}, y = x;
+
+	assert_int_equal(queue_gang_key(&x), queue_gang_key(&y));
+	y.namespace = SLICE("y");
+	assert_int_not_equal(queue_gang_key(&x), queue_gang_key(&y));
+	x.gang_job = y.gang_job = true;
+	assert_int_not_equal(queue_gang_key(&x), queue_gang_key(&y));
+	y = x;
+	y.gang = SLICE("h");
+	assert_int_not_equal(queue_gang_key(&x), queue_gang_key(&y));
+	y = x;
+	y.owner = SLICE("j");
+	assert_int_not_equal(queue_gang_key(&x), queue_gang_key(&y));
+}
+
+TESTS(w11_a_gang_never_has_more_than_it_began_with, w11_a_pod_asks_what_it_holds_at_once,
+	w11_a_key_is_of_its_namespace)

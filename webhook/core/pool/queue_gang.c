@@ -58,7 +58,7 @@ int queue_compare_gang(const struct queue_pod *a, const struct queue_pod *b)
 
 uint32_t queue_gang_key(const struct queue_pod *pod)
 {
-	uint64_t hash = text_hash64(pod->gang);
+	uint64_t hash = text_hash64(pod->namespace) * 31 + text_hash64(pod->gang);
 
 	/* what a Job says of the size changes with the Job */
 	hash = hash * 31 + (pod->gang_job ? text_hash64(pod->owner) : pod->gang_size);
