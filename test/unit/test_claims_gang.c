@@ -28,7 +28,8 @@ FIXTURE(tear_down)
 #define SEAT(uid, name, gpu)                                                                       \
 	"{'uid':'" uid "','namespace':'n','name':'" name                                           \
 	"','state':'bound','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':"       \
-	"'00000000000000aa','servers':['a'],'gangSize':2,'gangBytes':32000000000,'gpus':["         \
+	"'00000000000000aa','servers':['a'],'gangSize':2,'gangBytes':32000000000,'gangLike':"      \
+	"16000000000,'gpus':["                                                                     \
 	"{'id':'" gpu "','bytes':" WHOLE "}]}"
 /* Of a gang that u1 decides. */
 #define OF_GANG(uid, name, gpu, more)                                                              \
@@ -215,6 +216,9 @@ TEST(r19_who_decided_has_ended_and_nobody_was_let_go)
  * behind it. */
 TEST(w11_who_is_missing_joins_first)
 {
+	/* the pool had none as large when it began */
+	put("b", "{'version':1,'gpus':[{'id':'gpu-0','model':'V100','memory':16001048576,'fit':"
+		 "false,'reason':'x'}],'claims':[]}");
 	put("a", STATUS(SEAT("u1", "g0", "gpu-0") "," CLAIM_ON(
 			 "x1", "x", "bound", "'a'", "gpu-1", WHOLE)));
 	pod_put(api, "g0", "u1", OF_TWO);
@@ -226,6 +230,8 @@ TEST(w11_who_is_missing_joins_first)
 	assert_false(pod_is_let_go(api, "u2", 500));
 	pod_gone(api, "x1");
 	assert_true(pod_is_let_go(api, "u2", SOON));
+	assert_true(status_has(api, "a",
+		"'gangBytes':32000000000,'gangLike':16000000000,'gpus':[{'id':'gpu-1'", 0));
 	assert_false(pod_is_let_go(api, "w1", 300));
 	pod_phase(api, "u2", "Failed");
 	assert_true(pod_is_let_go(api, "w1", SOON));
@@ -256,7 +262,8 @@ TEST(w11_who_is_gone_by_force_has_his_seat)
 	put_gang(OF_TWO, 2);
 	claims_api_run(api);
 	assert_int_equal(let_go('u', 2, SOON), 2);
-	assert_true(status_has(api, "a", "'gangSize':2,'gangBytes':32000000000", 0));
+	assert_true(status_has(
+		api, "a", "'gangSize':2,'gangBytes':32000000000,'gangLike':16000000000", 0));
 	pod_place(api, "u2");
 	pod_gone(api, "u2");
 	assert_true(status_has(api, "a", "'lingers'", SOON));

@@ -198,5 +198,51 @@ TEST(w11_a_key_is_of_its_namespace)
 	assert_int_not_equal(queue_gang_key(&x), queue_gang_key(&y));
 }
 
+/* A pool whose largest GPU is larger than when the gang began: who asks by percent asks no more
+ * than those that he takes the place of; without the word of their claims he does. */
+TEST(w11_a_larger_gpu_takes_no_seats)
+{
+	struct demand_container whole = {.name = SLICE("c"), .amount = 1, .percent = 100};
+	struct demand d = {.containers = &whole, .n_containers = 1};
+	struct gang_began began = {.size = 2, .bytes = 32000 * MB, .like = 16000 * MB};
+	struct queue_pod pods[2] = {{.uid = SLICE("o"),
+					    .namespace = SLICE("y"),
+					    .demand = &d,
+					    .priority = 9,
+					    .since_ms = NOW},
+		{.uid = SLICE("g1"),
+			.namespace = SLICE("x"),
+			.demand = &d,
+			.since_ms = NOW,
+			.gang = SLICE("g"),
+			.gang_size = 2}};
+	struct queue_pod lives = pods[1];
+	struct queue_member member = {.pod = &lives};
+	struct pool p;
+
+	pool_init(&p, "a t4:16001 t4:16001 t4:16001");
+	began.key = queue_gang_key(&lives);
+	lives.gang_began.key = pods[1].gang_began.key = began.key;
+	for (unsigned said = 0; said < 2; said++) {
+		struct queue_world w = {.inventory = &p.inv,
+			.usage = &p.use,
+			.now_ms = NOW,
+			.reserve_ms = INT64_MAX};
+		struct queue_round r;
+		struct arena a;
+
+		arena_init(&a, 1u << 24);
+		member.began = began;
+		if (!said)
+			member.began.like = 0;
+		queue_count_gangs(&p.inv, pods, 2, &member, 1);
+		assert_int_equal(queue_decide(&w, pods, 2, false, &a, &r, NULL), 0);
+		assert_int_equal(r.entries[1].place, said ? 1 : 2);
+		assert_true(pods[1].gang_began.like == member.began.like);
+		arena_release(&a);
+	}
+	pool_release(&p);
+}
+
 TESTS(w11_a_gang_never_has_more_than_it_began_with, w11_a_pod_asks_what_it_holds_at_once,
-	w11_a_key_is_of_its_namespace)
+	w11_a_key_is_of_its_namespace, w11_a_larger_gpu_takes_no_seats)

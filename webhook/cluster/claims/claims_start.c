@@ -140,8 +140,10 @@ static void note_begun(struct queueing *q)
 			size = queue_size_of(&s->pod->demand, &like);
 			bytes = size < JSON_INT_MAX - bytes ? bytes + size : JSON_INT_MAX;
 		}
-		for (struct starting *s = q->units[i]; s; s = s->next)
+		for (struct starting *s = q->units[i]; s; s = s->next) {
 			s->a.began.bytes = bytes;
+			s->a.began.like = like.bytes;
+		}
 	}
 }
 

@@ -38,7 +38,8 @@ struct claim_part {
 struct gang_began {
 	uint32_t key;   /* which gang of its namespace, as queue_gang_key() has it; 0: not said */
 	uint32_t size;  /* so many began together; 0: not said */
-	uint64_t bytes; /* that they asked, as of the largest GPU that the pool had */
+	uint64_t bytes; /* that they asked, as of the largest GPU that the pool had, which was */
+	uint64_t like;  /* so large; 0: not said */
 };
 
 /* What one pod holds. */

@@ -183,6 +183,10 @@ int queue_decide(const struct queue_world *w, const struct queue_pod *pods, size
  * largest says which of two pods asks more where one asks by percent and the other by megabytes. */
 uint64_t queue_size_of(const struct demand *d, const struct gpu *gpu);
 struct gpu queue_largest(const struct inventory *inv);
+/* The same of GPUs as large as those by which the gang's bytes were counted, whatever has come to
+ * the pool since; where nobody says it, of these. */
+uint64_t queue_size_in(
+	const struct demand *d, const struct gang_began *gang, const struct gpu *largest);
 
 /* Do a few servers say of queue_could_ever() that it is so? False: the whole pool has to be looked
  * at. */

@@ -47,6 +47,14 @@ struct gpu queue_largest(const struct inventory *inv)
 	return ret;
 }
 
+uint64_t queue_size_in(
+	const struct demand *d, const struct gang_began *gang, const struct gpu *largest)
+{
+	const struct gpu like = {.bytes = gang->like ? gang->like : largest->bytes};
+
+	return queue_size_of(d, &like);
+}
+
 int queue_compare_gang(const struct queue_pod *a, const struct queue_pod *b)
 {
 	int c = queue_order(a->gang, b->gang);
@@ -103,7 +111,7 @@ static bool is_of(const struct queue_member *m, const struct queue_pod *p)
 				  (p->gang_job || m->pod->gang_size == p->gang_size));
 }
 
-static void count_one(const struct gpu *like, struct queue_pod *p,
+static void count_one(const struct gpu *largest, struct queue_pod *p,
 	const struct queue_member *members, size_t n_members)
 {
 	uint32_t key = p->gang_began.key, live = 0, taken = 0;
@@ -123,7 +131,8 @@ static void count_one(const struct gpu *like, struct queue_pod *p,
 			continue;
 		}
 		taken++;
-		held = add(held, m->pod ? queue_size_of(m->pod->demand, like) : m->bytes);
+		held = add(held,
+			m->pod ? queue_size_in(m->pod->demand, &m->began, largest) : m->bytes);
 		if (!m->pod || m->leaving)
 			continue;
 		live++;
@@ -142,11 +151,11 @@ static void count_one(const struct gpu *like, struct queue_pod *p,
 void queue_count_gangs(const struct inventory *inv, struct queue_pod *pods, size_t n,
 	struct queue_member *members, size_t n_members)
 {
-	struct gpu like = queue_largest(inv);
+	struct gpu largest = queue_largest(inv);
 
 	if (n_members)
 		qsort(members, n_members, sizeof(*members), by_key);
 	for (size_t i = 0; i < n; i++)
 		if (pods[i].gang.at)
-			count_one(&like, &pods[i], members, n_members);
+			count_one(&largest, &pods[i], members, n_members);
 }

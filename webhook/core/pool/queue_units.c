@@ -192,7 +192,7 @@ static void add_singles(struct queue_run *q, const struct member *m, size_t n,
 
 	for (size_t i = 0; i < n; i++) {
 		add_unit(q, &m[i], 1, pods + i);
-		asks = missing ? queue_size_of(m[i].pod->demand, like) : 0;
+		asks = missing ? queue_size_in(m[i].pod->demand, &m[i].pod->gang_began, like) : 0;
 		if (missing == 0 || asks > left)
 			continue;
 		q->units[q->n_units - 1].joins = true;
