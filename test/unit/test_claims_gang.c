@@ -31,6 +31,14 @@ FIXTURE(tear_down)
 	"'00000000000000aa','servers':['a'],'gangSize':2,'gangBytes':32000000000,'gangLike':"      \
 	"16000000000,'gpus':["                                                                     \
 	"{'id':'" gpu "','bytes':" WHOLE "}]}"
+/* Of four of namespace n and their gang g, of which each asked a GPU as large as three of these. */
+#define OF_LARGER(uid, name, gpu)                                                                  \
+	"{'uid':'" uid "','namespace':'n','name':'" name                                           \
+	"','state':'bound','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':"       \
+	"'00000000000000aa','servers':['a'],'gangKey':3836701256,'gangSize':4,'gangBytes':"        \
+	"192000000000,"                                                                            \
+	"'gangLike':48000000000,'gangAsks':48000000000,'gpus':[{'id':'" gpu "','bytes':" WHOLE     \
+	"}]}"
 /* Of a gang that u1 decides. */
 #define OF_GANG(uid, name, gpu, more)                                                              \
 	"{'uid':'" uid "','namespace':'n','name':'" name                                           \
@@ -231,7 +239,9 @@ TEST(w11_who_is_missing_joins_first)
 	pod_gone(api, "x1");
 	assert_true(pod_is_let_go(api, "u2", SOON));
 	assert_true(status_has(api, "a",
-		"'gangBytes':32000000000,'gangLike':16000000000,'gpus':[{'id':'gpu-1'", 0));
+		"'gangBytes':32000000000,'gangLike':16000000000,'gangAsks':16000000000,'gpus':[{'"
+		"id':'gpu-1'",
+		0));
 	assert_false(pod_is_let_go(api, "w1", 300));
 	pod_phase(api, "u2", "Failed");
 	assert_true(pod_is_let_go(api, "w1", SOON));
@@ -262,8 +272,10 @@ TEST(w11_who_is_gone_by_force_has_his_seat)
 	put_gang(OF_TWO, 2);
 	claims_api_run(api);
 	assert_int_equal(let_go('u', 2, SOON), 2);
-	assert_true(status_has(
-		api, "a", "'gangSize':2,'gangBytes':32000000000,'gangLike':16000000000", 0));
+	assert_true(status_has(api, "a",
+		"'gangSize':2,'gangBytes':32000000000,'gangLike':16000000000,'gangAsks':"
+		"16000000000",
+		0));
 	pod_place(api, "u2");
 	pod_gone(api, "u2");
 	assert_true(status_has(api, "a", "'lingers'", SOON));
@@ -273,6 +285,21 @@ TEST(w11_who_is_gone_by_force_has_his_seat)
 	claims_api_next_leader(api);
 	pod_put_waiting(api, "g3", "u4", OF_TWO, 31);
 	assert_true(pod_is_told(api, "u4", "it is number 3 of 3 that wait", SOON));
+	assert_true(status_has(api, "a", "'u2'", 0));
+}
+
+/* What he holds is less than he asked, as GPUs are counted of which the largest is larger. */
+TEST(w11_who_is_gone_by_force_counts_as_he_asked)
+{
+	api->cfg.grace_ms = 3600000;
+	put("a", STATUS(OF_LARGER("u1", "g0", "gpu-0") "," OF_LARGER("u2", "g1", "gpu-1")));
+	put("b", STATUS(CLAIM_ON("x1", "x", "bound", "'b'", "gpu-0", WHOLE)));
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "g0", "u1", PLAN_GANG("g", "4", "1", "100"));
+	pod_put_waiting(api, "old", "w1", PLAN_WAITS("2", "100"), 10);
+	pod_put_waiting(api, "g2", "u3", PLAN_GANG("g", "4", "4", "60"), 30);
+	claims_api_run(api);
+	assert_true(pod_is_told(api, "u3", "it is number 2 of 2 that wait", SOON));
 	assert_true(status_has(api, "a", "'u2'", 0));
 }
 
@@ -466,7 +493,8 @@ TEST(w9_a_gang_says_why)
 TESTS_BETWEEN(set_up, tear_down, r19_nobody_is_torn, r19_a_leader_dies, r19_taken_back,
 	r19_who_decided_has_ended, r19_who_decided_has_ended_and_nobody_was_let_go,
 	w11_who_is_missing_joins_first, w11_who_is_being_deleted_is_not_missing,
-	w11_who_is_gone_by_force_has_his_seat, w11_no_more_than_it_began_with,
-	w11_no_more_than_can_be_read, w11_a_gang_that_has_ended_has_no_seats, w11_another_size,
+	w11_who_is_gone_by_force_has_his_seat, w11_who_is_gone_by_force_counts_as_he_asked,
+	w11_no_more_than_it_began_with, w11_no_more_than_can_be_read,
+	w11_a_gang_that_has_ended_has_no_seats, w11_another_size,
 	w11_an_adopted_claim_says_how_many_began, w11_as_many_as_the_job_says, w11_a_job_that_grows,
 	w11_a_job_of_its_own_namespace, w9_a_gang_says_why)

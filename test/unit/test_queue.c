@@ -66,11 +66,13 @@ static void read_word(struct queue *q, struct queue_pod *p, struct slice w)
 			.ended = slice_is(w, "ended"),
 			.leaving = slice_is(w, "leaves"),
 			.began = p->gang_began};
-	else if (slice_is(key, "gone"))
+	else if (slice_is(key, "gone")) {
+		value = before(value, '/', &more);
+		p->gang_began.asks = more.len ? number(more) * MB : 0;
 		q->members[q->n_members++] = (struct queue_member){.began = p->gang_began,
 			.namespace = p->namespace,
 			.bytes = number(value) * MB};
-	else if (slice_is(key, "of"))
+	} else if (slice_is(key, "of"))
 		p->owner = value;
 	else if (slice_is(w, "whole"))
 		q->demands[q->n].whole_servers = true;
@@ -96,8 +98,8 @@ static void read_word(struct queue *q, struct queue_pod *p, struct slice w)
 }
 
 /* "NAMESPACE/NAME whole 2x50% prio=1 age=SECONDS of=OWNER gang=NAME/SIZE go=N missing=N/MB
- * began=SIZE/MB foreign claimed lives ended leaves gone=MB; ...": the uid is the name; SIZE of a
- * Job is "j2". */
+ * began=SIZE/MB foreign claimed lives ended leaves gone=MB/ASKED; ...": the uid is the name; SIZE
+ * of a Job is "j2". */
 static void read_pods(struct queue *q, const char *text)
 {
 	struct slice rest = slice_of(text), w;
@@ -698,8 +700,13 @@ TEST(which_gangs_run)
 		/* who is being deleted has his seat, and does not show that the gang runs */
 		{"x/p " SEAT " lives; x/q " SEAT " leaves; x/r " G, 1, 2, 8000, 4},
 		{"x/p " SEAT " leaves; x/r " G, 0, 0, 0, 4},
-		/* and so has who is gone, as by force, with what his claim holds */
-		{"x/p " SEAT " lives; x/q " SEAT " gone=3999; x/r " G, 1, 2, 8001, 4},
+		/* and so has who is gone, as by force, with what he asked, whatever he holds */
+		{"x/p " SEAT " lives; x/q " SEAT " gone=4000/3999; x/r " G, 1, 2, 8001, 4},
+		{"x/p " SEAT " lives; x/q " SEAT " gone=1/4000; x/r " G, 1, 2, 8000, 4},
+		/* where nobody knows that, with no less than one of those who began, nor than he
+		   holds */
+		{"x/p " SEAT " lives; x/q " SEAT " gone=1; x/r " G, 1, 2, 8000, 4},
+		{"x/p " SEAT " lives; x/q " SEAT " gone=5000; x/r " G, 1, 2, 7000, 4},
 		{"x/p " SEAT " lives; x/q " SEAT " gone=4000; x/s " SEAT " gone=4000; x/t " SEAT
 		 " gone=4000; x/r " G,
 			1, 0, 0, 4},
@@ -707,7 +714,7 @@ TEST(which_gangs_run)
 		{"x/p " SEAT " lives; x/q 1x50% gang=h/4 gone=4000; x/r " G, 1, 3, 12000, 4},
 		{"x/p " SEAT " gone=4000; x/r " G, 0, 0, 0, 4},
 		/* what those of an earlier run say who are not gone yet is nothing to this one */
-		{"x/p 1x50% gang=g/4 began=4/64000 gone=1; x/q 1x50% gang=g/4 began=4/64000 "
+		{"x/p 1x50% gang=g/4 began=4/64000 gone=1/1; x/q 1x50% gang=g/4 began=4/64000 "
 		 "leaves; x/s " SEAT " lives; x/r " G,
 			1, 1, 7999, 4},
 		/* it has run: later pods of that controller go singly, each in its turn */

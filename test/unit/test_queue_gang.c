@@ -87,8 +87,8 @@ static unsigned join_first(
 			members[m++] = (struct queue_member){.pod = s->is == GONE ? NULL : &of[i],
 				.leaving = s->is == LEAVES,
 				.began = *began,
-				.namespace = SLICE("x"),
-				.bytes = queue_size_of(&s->demand, like)};
+				.namespace = SLICE("x")};
+			members[m - 1].began.asks = queue_size_of(&s->demand, like);
 		}
 	}
 	queue_count_gangs(&p->inv, pods, n, members, m);

@@ -16,7 +16,8 @@
 	","                                                                                        \
 	"'claims':[{'uid':'a','namespace':'ml','name':'web-0','state':'bound'," HASHES             \
 	",'servers':['gpu-01','gpu-02'],'grace':90,'lingers':'2026-11-21T09:32:00Z','waits':'"     \
-	"Pending','gangKey':9,'gangSize':4,'gangBytes':5000000000,'gangLike':7,'used':7,'"         \
+	"Pending','gangKey':9,'gangSize':4,'gangBytes':5000000000,'gangLike':7,'gangAsks':3,'"     \
+	"used':7,'"                                                                                \
 	"usedUntil':'2026-11-"                                                                     \
 	"21T09:31:00Z','podIPs':['10.1.2.3','fd00::3'],"                                           \
 	"'gpus':[{'id':'gpu-0','bytes':8000000000,'mig':'1g'},"                                    \

@@ -126,24 +126,24 @@ static size_t *by_place(struct queueing *q)
 	return order;
 }
 
-/* Claims of those who begin say what all of them ask. */
+/* Claims of gangs say what each of them asks; those of who begins, what all of these do. */
 static void note_begun(struct queueing *q)
 {
-	struct gpu like = queue_largest(&q->pool.inventory);
+	struct gpu largest = queue_largest(&q->pool.inventory);
 
 	for (size_t i = 0; i < q->n_units; i++) {
-		uint64_t bytes = q->units[i]->a.began.bytes, size;
+		bool begins = q->units[i]->a.began.size && !q->units[i]->a.began.bytes;
+		uint64_t bytes = 0;
 
-		if (bytes || !q->units[i]->a.began.size)
-			continue;
-		for (const struct starting *s = q->units[i]; s; s = s->next) {
-			size = queue_size_of(&s->pod->demand, &like);
-			bytes = size < JSON_INT_MAX - bytes ? bytes + size : JSON_INT_MAX;
-		}
 		for (struct starting *s = q->units[i]; s; s = s->next) {
-			s->a.began.bytes = bytes;
-			s->a.began.like = like.bytes;
+			struct gang_began *of = &s->a.began;
+
+			of->like = begins ? largest.bytes : of->like;
+			of->asks = of->key ? queue_size_in(&s->pod->demand, of, &largest) : 0;
+			bytes = of->asks < JSON_INT_MAX - bytes ? bytes + of->asks : JSON_INT_MAX;
 		}
+		for (struct starting *s = q->units[i]; s && begins; s = s->next)
+			s->a.began.bytes = bytes;
 	}
 }
 

@@ -40,6 +40,7 @@ struct gang_began {
 	uint32_t size;  /* so many began together; 0: not said */
 	uint64_t bytes; /* that they asked, as of the largest GPU that the pool had, which was */
 	uint64_t like;  /* so large; 0: not said */
+	uint64_t asks;  /* what this member asks of them, counted so; 0: not said */
 };
 
 /* What one pod holds. */

@@ -111,6 +111,19 @@ static bool is_of(const struct queue_member *m, const struct queue_pod *p)
 				  (p->gang_job || m->pod->gang_size == p->gang_size));
 }
 
+/* Of one that is gone, where its claim does not say what it asked, no less than of one of those who
+ * began. */
+static uint64_t counts_as(const struct queue_member *m, const struct gpu *largest)
+{
+	uint64_t each = m->began.size ? m->began.bytes / m->began.size : 0;
+
+	if (m->pod)
+		return queue_size_in(m->pod->demand, &m->began, largest);
+	if (m->began.asks)
+		return m->began.asks;
+	return m->bytes > each ? m->bytes : each;
+}
+
 static void count_one(const struct gpu *largest, struct queue_pod *p,
 	const struct queue_member *members, size_t n_members)
 {
@@ -131,8 +144,7 @@ static void count_one(const struct gpu *largest, struct queue_pod *p,
 			continue;
 		}
 		taken++;
-		held = add(held,
-			m->pod ? queue_size_in(m->pod->demand, &m->began, largest) : m->bytes);
+		held = add(held, counts_as(m, largest));
 		if (!m->pod || m->leaving)
 			continue;
 		live++;
@@ -143,6 +155,7 @@ static void count_one(const struct gpu *largest, struct queue_pod *p,
 	p->gang_missing = taken < began.size ? began.size - taken : 0;
 	p->gang_left = held < began.bytes ? began.bytes - held : 0;
 	began.key = key;
+	began.asks = 0;
 	if (!p->gang_let_go)
 		began.size = p->gang_size;
 	p->gang_began = began;

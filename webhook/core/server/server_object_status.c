@@ -150,6 +150,7 @@ static const struct json_field claim_fields[] = {
 	REC_U32(claim_record, began.size, "gangSize", REC_OMIT),
 	REC_COUNT(claim_record, began.bytes, "gangBytes", REC_OMIT),
 	REC_COUNT(claim_record, began.like, "gangLike", REC_OMIT),
+	REC_COUNT(claim_record, began.asks, "gangAsks", REC_OMIT),
 	REC_COUNT(claim_record, used, "used", REC_OMIT),
 	REC_TIME(claim_record, used_until_ms, "usedUntil", REC_OMIT),
 	REC_STRS(claim_record, pod_ips, "podIPs", REC_OMIT, .max = SERVER_POD_IPS_MAX,
