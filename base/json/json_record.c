@@ -182,13 +182,14 @@ static int read_hex(
 	static const char digits[] = "0123456789abcdef";
 	struct slice s = json_inside(r->j, v);
 	size_t n = f->kind == REC_KIND_BITS ? f->n_at : 1;
+	size_t least = f->kind == REC_KIND_HEX && f->min ? (size_t)f->min : 16 * n;
 
 	if (f->kind == REC_KIND_BITS && slice_starts(s, SLICE("0x")))
 		s = (struct slice){s.at + 2, s.len - 2};
 	else if (f->kind == REC_KIND_BITS)
 		s.len = 0;
 	memset(to, 0, n * sizeof(*to));
-	if (s.len != 16 * n)
+	if (s.len < least || s.len > 16 * n)
 		return wrong(r, v, f);
 	for (size_t i = 0; i < s.len; i++) {
 		const char *digit = memchr(digits, s.at[i], 16);

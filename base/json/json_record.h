@@ -34,7 +34,7 @@ enum json_kind {
 	REC_KIND_DOUBLE, /* a number (double), from 0 on; NAN is written as null, and null is read
 			    as absent */
 	REC_KIND_BOOL,   /* (bool) */
-	REC_KIND_HEX,    /* 16 hexadecimal digits (uint64_t) */
+	REC_KIND_HEX,    /* 16 hexadecimal digits, or from min on (uint64_t) */
 	REC_KIND_BITS,   /* "0x" and 16 hexadecimal digits for each word, the last word first
 			    (uint64_t, or uint64_t[n]) */
 	REC_KIND_TIME,   /* RFC 3339 (int64_t, milliseconds since 1970) */

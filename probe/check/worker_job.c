@@ -19,8 +19,9 @@ static const struct json_field job_fields[] = {
 	FLAG(free_memory, "free"),
 	FLAG(remote, "remote"),
 	FLAG(busy, "busy"),
-	/* 64 bits are more than a JSON number can say exactly. */
-	REC_HEX(worker_job, seed, "seed"),
+	/* 64 bits are more than a JSON number can say exactly. A gpuprobe-serve from before an
+	 * upgrade, which is still running, writes no leading zeros. */
+	REC_HEX(worker_job, seed, "seed", .min = 1, .expected = "1 to 16 hex digits"),
 	REC_DOUBLE(worker_job, memory_share, "share"),
 	REC_LONG(worker_job, memory_bytes, "bytes"),
 	REC_DOUBLE(worker_job, seconds, "seconds"),

@@ -66,6 +66,34 @@ TEST(jobs_of_pairs_come_back)
 	buf_release(&text);
 }
 
+/* As the versions write it whose jobs were no table. */
+TEST(a_job_of_an_older_gpuprobe_is_read)
+{
+	static const struct {
+		const char *seed;
+		uint64_t is;
+	} seeds[] = {{"0", 0}, {"f", 15}, {"1f2", 0x1f2}, {"0000000000000001", 1},
+		{"ffffffffffffffff", UINT64_MAX}};
+
+	for (size_t i = 0; i < COUNT(seeds); i++) {
+		struct worker_job job;
+		struct err err = {0};
+		char text[320];
+
+		(void)snprintf(text, sizeof(text),
+			"{\"task\":0,\"profile\":1,\"index\":2,\"peer\":0,\"free\":false,"
+			"\"remote\":false,\"busy\":false,\"seed\":\"%s\",\"share\":0.5000,"
+			"\"bytes\":0,\"seconds\":2.000,\"plant\":0}",
+			seeds[i].seed);
+		if (worker_job_read(text, &job, &err) != 0)
+			fail_msg("%s: %s", text, err.msg);
+		assert_true(job.seed == seeds[i].is);
+		assert_int_equal(job.index, 2);
+		assert_true(job.seconds == 2 && job.memory_share == 0.5);
+		worker_job_release(&job);
+	}
+}
+
 TEST(refuses_what_is_no_job)
 {
 	static const char *const texts[] = {"", "{", "[]", "{}",
@@ -75,7 +103,10 @@ TEST(refuses_what_is_no_job)
 		"{\"task\":-1,\"profile\":0,\"index\":0}", "{\"task\":5,\"profile\":4,\"index\":0}",
 		"{\"task\":4,\"profile\":4,\"index\":1,\"peer\":1}",
 		"{\"task\":4,\"profile\":4,\"index\":1,\"peer\":-1}",
-		"{\"task\":0,\"profile\":\"list\",\"index\":0}"};
+		"{\"task\":0,\"profile\":\"list\",\"index\":0}",
+		"{\"task\":0,\"profile\":0,\"index\":0,\"seed\":\"\"}",
+		"{\"task\":0,\"profile\":0,\"index\":0,\"seed\":\"g\"}",
+		"{\"task\":0,\"profile\":0,\"index\":0,\"seed\":\"00000000000000001\"}"};
 
 	for (size_t i = 0; i < COUNT(texts); i++) {
 		struct worker_job job;
@@ -261,5 +292,6 @@ TEST(refuses_parts)
 	buf_release(&text);
 }
 
-TESTS(jobs_come_back, jobs_of_pairs_come_back, refuses_what_is_no_job, lines_come_back,
-	gpus_and_checks_come_back, refuses_what_is_no_line, refuses_parts)
+TESTS(jobs_come_back, jobs_of_pairs_come_back, a_job_of_an_older_gpuprobe_is_read,
+	refuses_what_is_no_job, lines_come_back, gpus_and_checks_come_back, refuses_what_is_no_line,
+	refuses_parts)
