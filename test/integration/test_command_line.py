@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Command lines: what is wrong with one is said as every subcommand says it, and every help shows how it is used."""
+import os
+import re
+import shutil
 import subprocess
 
 import pytest
 
 from lib import cli
-from lib.server import PROGRAM
+from lib.server import PROGRAM, ROOT
 
 
 @pytest.mark.parametrize("words, says", [
@@ -27,6 +30,16 @@ def test_command_lines_are_answered_in_one_voice(words, says):
     done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, timeout=20, check=False)
     assert done.returncode == 2 and done.stdout == ""
     assert says in done.stderr and done.stderr.startswith("poolgate") and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_the_settings_of_a_cluster_are_checked_outside_it(tmp_path):
+    """As shipped: the certificate is a Secret's there, and no file."""
+    config = tmp_path / "poolgate" / "poolgate.yaml"
+    shutil.copytree(os.path.join(ROOT, "manifests/base/config"), config.parent)
+    shutil.copytree(os.path.join(ROOT, "manifests/base/poolgate-launchers"), tmp_path / "poolgate-launchers")
+    done = subprocess.run([PROGRAM, "serve", "--check", "--config", config], capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 0 and "null" not in done.stderr, done.stderr
+    assert re.search(r"^certificate +of the Secret poolgate-tls of the cluster", done.stdout, re.M), done.stdout
 
 
 @pytest.mark.parametrize("command", ["serve", "inject", "uninject", "pool", "explain", "plan", "report", "hooks", "certs", "doctor", "completion"])

@@ -233,6 +233,11 @@ static int check_certificate(const struct settings *s)
 
 	if (settings_check_serve(s, &err) != 0)
 		return complain(&err);
+	if (!s->tls_cert) {
+		(void)printf("%-20sof the Secret %s of the cluster, which is not looked at\n",
+			"certificate", s->cluster.tls_secret);
+		return SERVE_DONE;
+	}
 	id = tls_identity_new();
 	rc = id ? tls_identity_load_files(id, s->tls_cert, s->tls_key, &err)
 		: err_set(&err, ERR_NOMEM, "out of memory");
