@@ -47,7 +47,8 @@ struct opt {
 	const char *const *words; /* NULL behind the last */
 	/* of: the struct; value: NULL where there is none. 0 or an error, as opts_wrong sets it. */
 	int (*own)(const struct opt *o, const char *value, void *of, struct err *err);
-	const char *also; /* another name, for the help alone: getopt_long's callers know it */
+	/* More names, of which the help lists the first: getopt_long's callers know them. */
+	const char *also, *hidden;
 };
 
 /* The offset of a member that is of this very type. */

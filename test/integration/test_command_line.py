@@ -20,6 +20,8 @@ from lib.server import PROGRAM, ROOT
     (["plan", "-o", "table"], '-o takes text or json, found "table"'), (["plan", "--pooll", "x"], "unknown option --pooll (did you mean --pool?)"),
     (["plan", "-", "-f", "-"], "standard input is named more than once"), (["plan", "-n", "A"], '--namespace takes a namespace\'s name, found "A"'),
     (["plan", "--kubeconfig", "x", "--pool", "y"], "--kubeconfig and --pool exclude each other"),
+    (["inject", "--client", "x"], "ambiguous option --client (--client-catalogue, --client-shell);"),
+    (["certs", "init", "--d=1"], "ambiguous option --d=1 (--dir, --dns, --dev, --days);"),
     (["inject", "-x"], "unknown option -x;"), (["inject", "--verbose=3"], "--verbose=3 takes no value;"),
     (["inject", "-f"], "-f needs a value;"), (["certs", "show", "--dirr"], "unknown option --dirr (did you mean --dir?);"),
     (["serve", "--listn", "x"], "unknown flag --listn, did you mean --listen?"),
@@ -46,6 +48,14 @@ def test_the_settings_of_a_cluster_are_checked_outside_it(tmp_path):
 def test_help_ends_in_examples(command):
     done = subprocess.run([PROGRAM, command, "--help"], capture_output=True, text=True, timeout=20, check=True)
     assert [line[:11] for line in done.stdout.splitlines()[-3:]][0] == "Examples:", done.stdout
+
+
+@pytest.mark.parametrize("option", ["--file", "--filename", "--fil", "--filen", "--f", "-f"])
+def test_an_option_may_be_cut_short(tmp_path, option):
+    """--file and --filename are one option, so what both begin with means it."""
+    (tmp_path / "a.yaml").write_text("kind: ConfigMap\nmetadata: {name: a}\n")
+    status, out, err = cli.run("inject", *cli.profile_args(cli.DEFAULT_CONFIG), option, str(tmp_path / "a.yaml"))
+    assert status == 0 and b"name: a" in out, err
 
 
 def test_a_folder_is_injected(tmp_path):

@@ -37,8 +37,7 @@ int inject_take_passed(const struct opt *row, const char *value, void *of, struc
 	OPT_OWN(inject_take_file, "--file", "FILE|DIR",                                            \
 		"one more file (\"-\": standard input), or the *.yaml, *.yml and\n"                \
 		"*.json in a folder",                                                              \
-		.also = "-f"),                                                                     \
-		OPT_OWN(inject_take_file, "--filename", "FILE|DIR", NULL),                         \
+		.also = "-f", .hidden = "--filename"),                                             \
 		OPT_OWN(inject_take_namespace, "--namespace", "NS",                                \
 			"of objects that name none [default]", .also = "-n"),                      \
 		OPT_TEXT(inject_source, kubeconfig, "--kubeconfig", "FILE",                        \

@@ -9,10 +9,14 @@
 #include "base/err.h"
 #include "base/text.h"
 
-#define OPTIONS_MAX 32
+/* Of a row: name, also, hidden. */
+#define NAMES 3
+/* And --help, and the end. */
+#define OPTIONS_MAX (NAMES * USAGE_OPTIONS_MAX + 2)
 /* Behind the letters. */
 #define FIRST_ROW 256
 #define HELP_COLUMN 25
+#define CANDIDATES_MAX 4096
 
 int usage_wrong(const char *command, const char *fmt, ...)
 {
@@ -29,10 +33,26 @@ int usage_wrong(const char *command, const char *fmt, ...)
 	return USAGE_EXIT;
 }
 
+/* Options that begin with what was typed: "--client-catalogue, --client-shell". One alone would
+ * have been taken. */
+static bool ambiguous(struct slice typed, const char *const *names, size_t n, struct buf *ret)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < n && typed.len; i++)
+		if (strncmp(names[i], typed.at, typed.len) == 0)
+			buf_fmt(ret, "%s--%s", found++ ? ", " : "", names[i]);
+	buf_char(ret, '\0');
+	return found > 1 && !ret->failed;
+}
+
 int usage_option(const char *command, int found, const struct option *options, char **argv)
 {
 	const char *word = argv[optind - 1], *names[OPTIONS_MAX], *meant;
+	struct slice typed;
+	struct buf candidates;
 	size_t n = 0;
+	int code;
 
 	if (found == ':')
 		return usage_wrong(command, "%s needs a value", word);
@@ -44,9 +64,16 @@ int usage_option(const char *command, int found, const struct option *options, c
 		names[n] = options[n].name;
 		n++;
 	}
-	meant = text_nearest((struct slice){word + 2, strcspn(word + 2, "=")}, names, n);
-	return usage_wrong(command, "unknown option %s%s%s%s", word,
-		meant ? " (did you mean --" : "", meant ? meant : "", meant ? "?)" : "");
+	typed = (struct slice){word + 2, strcspn(word + 2, "=")};
+	meant = text_nearest(typed, names, n);
+	buf_init(&candidates, CANDIDATES_MAX);
+	if (ambiguous(typed, names, n, &candidates))
+		code = usage_wrong(command, "ambiguous option %s (%s)", word, candidates.data);
+	else
+		code = usage_wrong(command, "unknown option %s%s%s%s", word,
+			meant ? " (did you mean --" : "", meant ? meant : "", meant ? "?)" : "");
+	buf_release(&candidates);
+	return code;
 }
 
 const char *usage_value(char **argv)
@@ -57,11 +84,19 @@ const char *usage_value(char **argv)
 	return glued && *optarg == '=' ? optarg + 1 : optarg;
 }
 
+/* Of all rows, as if they stood in one list. */
+static const char *nth_name(const struct subcommand *u, size_t i)
+{
+	const struct opt *o = &u->opts[i / NAMES];
+
+	return (const char *[NAMES]){o->name, o->also, o->hidden}[i % NAMES];
+}
+
 static const struct opt *by_letter(const struct subcommand *u, int letter)
 {
-	for (const struct opt *o = u->opts; o < u->opts + u->n; o++)
-		if ((o->name && o->name[1] == letter) || (o->also && o->also[1] == letter))
-			return o;
+	for (size_t i = 0; i < NAMES * u->n; i++)
+		if (nth_name(u, i) && nth_name(u, i)[1] == letter)
+			return &u->opts[i / NAMES];
 	return NULL;
 }
 
@@ -74,19 +109,20 @@ void usage_help(const struct subcommand *u)
 
 int usage_read(const struct subcommand *u, void *of, int argc, char **argv)
 {
-	struct option names[OPTIONS_MAX + 1] = {{"help", no_argument, NULL, 'h'}};
-	char shorts[OPTIONS_MAX] = ":h";
+	struct option names[OPTIONS_MAX] = {{"help", no_argument, NULL, 'h'}};
+	char shorts[2 * OPTIONS_MAX] = ":h";
 	size_t n = 1;
 	int found;
 
-	for (size_t i = 0; i < 2 * u->n && n < OPTIONS_MAX; i++) {
-		const struct opt *o = &u->opts[i / 2];
-		const char *name = i % 2 ? o->also : o->name;
+	/* Names of one row have one value: what abbreviates them all is not ambiguous. */
+	for (size_t i = 0; i < NAMES * u->n; i++) {
+		const struct opt *o = &u->opts[i / NAMES];
+		const char *name = nth_name(u, i);
 
 		if (name && name[1] == '-')
 			names[n++] =
 				(struct option){name + 2, o->arg ? required_argument : no_argument,
-					NULL, FIRST_ROW + (int)(i / 2)};
+					NULL, FIRST_ROW + (int)(i / NAMES)};
 		else if (name)
 			(void)snprintf(shorts + strlen(shorts), sizeof(shorts) - strlen(shorts),
 				"%c%s", name[1], o->arg ? ":" : "");

@@ -23,7 +23,13 @@ struct subcommand {
 void usage_help(const struct subcommand *u);
 int usage_read(const struct subcommand *u, void *of, int argc, char **argv);
 
-#define USAGE_OPTIONS(options) .opts = (options), .n = sizeof(options) / sizeof((options)[0])
+#define USAGE_OPTIONS_MAX 32
+/* Does not compile with more rows. */
+#define USAGE_OPTIONS(options)                                                                     \
+	.opts = (options),                                                                         \
+	.n = sizeof(char[sizeof(options) <= USAGE_OPTIONS_MAX * sizeof((options)[0])               \
+				 ? (int)(sizeof(options) / sizeof((options)[0]))                   \
+				 : -1])
 /* The row of -o. */
 #define USAGE_FORMAT(tag, member, arg, words_, form_)                                              \
 	OPT_WORD(tag, member, "-o", arg, "", .also = "--output", .words = (words_), .form = (form_))
@@ -36,7 +42,7 @@ int usage_read(const struct subcommand *u, void *of, int argc, char **argv);
 int usage_wrong(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* The same for what getopt_long found wrong ('?' or ':'; opterr is 0): an option that is not known,
- * with the one that was probably meant, or one whose value is missing. */
+ * with the one that was probably meant, one that may be several, or one whose value is missing. */
 int usage_option(const char *command, int found, const struct option *options, char **argv);
 
 /* The value of the option that getopt_long gave last: `-o=json` is `-o json`, as kubectl takes it.
