@@ -58,7 +58,7 @@ static int wrong(struct json_reader *r, const struct json_node *v, const struct 
 		[REC_KIND_WORD] = "a known word",
 		[REC_KIND_STRS] = "strings",
 		[REC_KIND_LIST] = "a list",
-		[REC_KIND_ARRAY] = "a list that is not so long",
+		[REC_KIND_ARRAY] = "a list",
 		[REC_KIND_OBJECT] = "an object",
 		[REC_KIND_OWN] = "something else",
 	};
@@ -241,6 +241,17 @@ static int read_element(struct json_reader *r, const struct json_node *e,
 	return rc == ERR_INVALID ? err_in(r->err, "%s/%zu", f->key, i) : rc;
 }
 
+/* How long it is says more than how it begins. */
+static int too_many(struct json_reader *r, const struct json_node *v, const struct json_field *f)
+{
+	char text[32];
+
+	(void)snprintf(text, sizeof(text), "at most %lld", (long long)f->max);
+	(void)err_set(r->err, ERR_INVALID, "found a list of %u, expected %s", v->count,
+		f->expected ? f->expected : text);
+	return err_in(r->err, "%s", f->key);
+}
+
 int json_record_list(
 	struct json_reader *r, const struct json_node *v, const struct json_field *f, void *to)
 {
@@ -249,7 +260,9 @@ int json_record_list(
 	size_t n = 0;
 	char *list;
 
-	if (!json_is(v, JSON_ARRAY) || (f->max && (v->count < f->min || v->count > f->max)))
+	if (json_is(v, JSON_ARRAY) && f->max && v->count > f->max)
+		return too_many(r, v, f);
+	if (!json_is(v, JSON_ARRAY) || (f->max && v->count < f->min))
 		return wrong(r, v, f);
 	list = array ? member(to, f->at)
 		     : arena_array(r->a, v->count,

@@ -252,6 +252,22 @@ static void too_many_xids(void **state)
 	assert_non_null(strstr(err.msg, "fatal_xids: more than 64 XIDs"));
 }
 
+static void too_many_references(void **state)
+{
+	struct err err = {0};
+	char text[1024];
+	size_t n = (size_t)snprintf(text, sizeof(text), SCHEMA "\"references\": [0");
+
+	(void)state;
+	for (int i = 0; i < 256; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, ",0");
+	(void)snprintf(text + n, sizeof(text) - n, "]}");
+	write_file(text);
+	assert_int_equal(thresholds_read(&t, file, &err), ERR_INVALID);
+	assert_non_null(strstr(
+		err.msg, "references: found a list of 257, expected an array of at most 256"));
+}
+
 static void refuses_files(void **state)
 {
 	static const struct {
@@ -493,6 +509,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(shares_of_the_file_go_before_all, begin, finish),
 		cmocka_unit_test_setup_teardown(fatal_xids, begin, finish),
 		cmocka_unit_test_setup_teardown(too_many_xids, begin, finish),
+		cmocka_unit_test_setup_teardown(too_many_references, begin, finish),
 		cmocka_unit_test_setup_teardown(refuses_files, begin, finish),
 		cmocka_unit_test_setup_teardown(what_is_written_is_read, begin, finish),
 		cmocka_unit_test_setup_teardown(peers, begin, finish),

@@ -114,7 +114,7 @@ TEST(mistakes_are_told)
 		{"- {host: a, ca: \"x\\0y\"}\n", "found no text, expected a path"},
 		{"- {host: a, ca: [b]}\n", "ca"},
 		{"- {host: a, storage: [" EIGHT ", b, b, b, b, b, b, b, b, b]}\n",
-			"found 17, expected at most 16"},
+			"found 17 strings, expected at most 16"},
 	};
 
 	for (size_t i = 0; i < COUNT(cases); i++) {

@@ -11,6 +11,7 @@
 #include "webhook/cli/usage/usage.h"
 
 #define REPORT_MAX (16u << 20)
+#define NAMESPACE_FORM "a namespace's name"
 
 struct options {
 	const char *kubeconfig, *namespace;
@@ -23,7 +24,7 @@ static const struct opt options[] = {
 		"the cluster, and who you are there; if not given: $KUBECONFIG, a\n"
 		"pod's service account, ~/.kube/config"),
 	OPT_TEXT(options, namespace, "--namespace", "NS",
-		"where poolgate runs (" DOCTOR_NAMESPACE ")", .also = "-n"),
+		"where poolgate runs (" DOCTOR_NAMESPACE ")", .also = "-n", .form = NAMESPACE_FORM),
 	USAGE_FORMAT(options, json, "table|json", formats, "table or json"),
 	OPT_ANSWER(options, json, true, "--json", "the findings as one object"),
 };
@@ -136,7 +137,7 @@ int doctor_main(int argc, char **argv)
 	if (argv[optind])
 		return usage_wrong("doctor", "unexpected word \"%s\"", argv[optind]);
 	if (!text_dns_label(slice_of(o.namespace)))
-		return usage_wrong("doctor", "--namespace takes a namespace's name, found \"%s\"",
+		return usage_wrong("doctor", "--namespace takes " NAMESPACE_FORM ", found \"%s\"",
 			o.namespace);
 	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
 	return examine(&o);

@@ -117,17 +117,19 @@ static int read_text(struct settings_reader *r, const struct yaml_node *node,
 static int read_list(struct settings_reader *r, const struct yaml_node *seq,
 	const struct setting *row, void *to, size_t *n)
 {
-	const char *what = row->kind == SETTING_PATHS   ? " paths"
-			   : row->kind == SETTING_TEXTS ? " names"
-							: "";
+	const char *what = row->kind == SETTING_PATHS   ? "paths"
+			   : row->kind == SETTING_TEXTS ? "names"
+							: "strings";
 	const char **texts = to;
 	struct slice *slices = NULL;
-	int rc = yaml_as_seq(seq, r->err);
+	char found[80];
+	int rc = 0;
 
-	if (rc != 0)
-		return rc;
+	if (!yaml_is(seq, YAML_SEQ))
+		return yaml_err(seq, r->err, ERR_INVALID, "found %s, expected a sequence of %s",
+			yaml_found(seq, found), what);
 	if (row->max && seq->count > (unsigned)row->max)
-		return yaml_err(seq, r->err, ERR_INVALID, "found %u%s, expected at most %d",
+		return yaml_err(seq, r->err, ERR_INVALID, "found %u %s, expected at most %d",
 			seq->count, what, (int)row->max);
 	if (row->kind == SETTING_SLICES) {
 		slices = arena_array(&r->s->arena, seq->count, sizeof(*slices));
