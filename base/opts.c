@@ -48,10 +48,15 @@ static int take_number(const struct opt *o, const char *value, void *to, struct 
 
 static int take_duration(const struct opt *o, const char *value, void *to, struct err *err)
 {
+	char form[80];
 	int64_t ms;
 
-	if (!text_duration_ms(slice_of(value), &ms) || ms < (int64_t)o->min || ms > (int64_t)o->max)
-		return opts_wrong(o, o->form, value, err);
+	if (!text_duration_ms(slice_of(value), &ms) || ms < (int64_t)o->min ||
+		ms > (int64_t)o->max) {
+		(void)snprintf(form, sizeof(form), "a duration from %llums to %llums",
+			(unsigned long long)o->min, (unsigned long long)o->max);
+		return opts_wrong(o, o->form ? o->form : form, value, err);
+	}
 	if (o->kind == OPT_KIND_MS)
 		*(int64_t *)to = ms;
 	else
@@ -61,12 +66,22 @@ static int take_duration(const struct opt *o, const char *value, void *to, struc
 
 static int take_word(const struct opt *o, const char *value, unsigned *to, struct err *err)
 {
-	for (unsigned i = 0; o->words[i]; i++)
+	char form[128] = "";
+
+	for (unsigned i = 0; o->words[i]; i++) {
+		size_t len = strlen(form);
+
 		if (strcmp(o->words[i], value) == 0) {
 			*to = i;
 			return 0;
 		}
-	return opts_wrong(o, o->form, value, err);
+		(void)snprintf(form + len, sizeof(form) - len, "%s%s",
+			i == 0            ? ""
+			: o->words[i + 1] ? ", "
+					  : " or ",
+			o->words[i]);
+	}
+	return opts_wrong(o, o->form ? o->form : form, value, err);
 }
 
 int opts_value(const struct opt *o, const char *value, void *of, struct err *err)

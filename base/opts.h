@@ -91,16 +91,18 @@ struct opt {
 			"error|warn|info|debug", "[info]")
 
 /* Take argv[*i] into the struct, "--name value" or "--name=value"; *i moves on to the value. 0; 1:
- * it is no option of these; ERR_INVALID: what the option takes, and what was found. */
+ * it is no option of these; ERR_INVALID: its value is missing; errors of opts_value. */
 int opts_take(const struct opt *opts, size_t n, void *of, int argc, char *const *argv, int *i,
 	struct err *err);
 
-/* All words behind argv[0], until one has set the answer. ERR_INVALID for a word that is no option,
- * too. */
+/* All words behind argv[0], until one has set the answer. Errors of opts_value; ERR_INVALID for a
+ * word that is no option, too. */
 int opts_read(const struct opt *opts, size_t n, void *of, const unsigned *answer, int argc,
 	char *const *argv, struct err *err);
 
-/* One value, which is there unless the row says that none is needed. ERR_INVALID. */
+/* One value, which is there unless the row says that none is needed. ERR_INVALID: what the option
+ * takes, and what was found; ERR_TOOBIG: it stands more often than its list has room; ERR_INTERNAL:
+ * there is no value, and the row needs one; those of the row's own function. */
 int opts_value(const struct opt *o, const char *value, void *of, struct err *err);
 
 /* Set "--units takes FORM, found "x"". Returns ERR_INVALID. */

@@ -24,7 +24,7 @@ struct options {
 
 static const char *const formats[] = {"text", "json", NULL};
 static const struct opt options[] = {
-	USAGE_FORMAT(options, json, "text|json", formats, "text or json"),
+	USAGE_FORMAT(options, json, "text|json", formats),
 	OPT_TEXT(options, kubeconfig, "--kubeconfig", "FILE",
 		"the cluster [$KUBECONFIG, ~/.kube/config]"),
 };

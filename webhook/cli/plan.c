@@ -23,7 +23,7 @@ _Static_assert(offsetof(struct options, source) == 0, "rows of inject_world are 
 
 static const char *const formats[] = {"text", "json", NULL};
 static const struct opt options[] = {
-	USAGE_FORMAT(options, json, "text|json", formats, "text or json"),
+	USAGE_FORMAT(options, json, "text|json", formats),
 	INJECT_WORLD_OPTIONS,
 };
 static const struct subcommand command = {"plan",

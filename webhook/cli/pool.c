@@ -30,7 +30,7 @@ static const struct opt options[] = {
 	OPT_TEXT(options, server, "--server", "URL", "the admin listener (" DEFAULT_SERVER ")",
 		.form = SERVER_FORM),
 	OPT_TEXT(options, pool, "--pool", "FILE|DIR", "GPUServer documents instead of a server"),
-	USAGE_FORMAT(options, json, "table|json", formats, "table or json"),
+	USAGE_FORMAT(options, json, "table|json", formats),
 	OPT_TEXT(options, uid, "--uid", "UID", "release: the one of this uid"),
 };
 static const struct subcommand command = {"pool",

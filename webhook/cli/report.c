@@ -83,14 +83,14 @@ static const struct opt options[] = {
 	OPT_WORD(options, report.by, "--by", "namespace|policy|model|server",
 		"[namespace]; the policy is the one that the namespace's label\n"
 		"poolgate.io/policy names now, whatever it named then; - for none",
-		.words = report_bys, .form = "namespace, policy, model or server"),
+		.words = report_bys),
 	OPT_OWN(take_day, "--from", "DAY",
 		"2026-11-01: a day of UTC, the first one [this month's first]"),
 	OPT_OWN(take_day, "--to", "DAY", "the day behind the last one [tomorrow]"),
 	OPT_WORD(options, format, "-o", "table|csv|json",
 		"csv and json have exact sums, in seconds; what is not known is\n"
 		"empty, and null",
-		.also = "--output", .words = formats, .form = "table, csv or json"),
+		.also = "--output", .words = formats),
 	OPT_TEXT(options, kubeconfig, "--kubeconfig", "FILE",
 		"the cluster [$KUBECONFIG, ~/.kube/config]"),
 };

@@ -299,7 +299,7 @@ static int show_run(struct show *s, const char *dir, char **files, int n)
 static const char *const formats[] = {"table", "json", NULL};
 static const struct opt options[] = {
 	OPT_TEXT(show, dir, "--dir", "DIR", NULL),
-	USAGE_FORMAT(show, json, "table|json", formats, "table or json"),
+	USAGE_FORMAT(show, json, "table|json", formats),
 };
 const struct subcommand certs_show_command = {
 	"certs show", "show prints a table:\n", "\n", USAGE_OPTIONS(options), .help = certs_help};

@@ -25,7 +25,7 @@ static const struct opt options[] = {
 		"pod's service account, ~/.kube/config"),
 	OPT_TEXT(options, namespace, "--namespace", "NS",
 		"where poolgate runs (" DOCTOR_NAMESPACE ")", .also = "-n", .form = NAMESPACE_FORM),
-	USAGE_FORMAT(options, json, "table|json", formats, "table or json"),
+	USAGE_FORMAT(options, json, "table|json", formats),
 	OPT_ANSWER(options, json, true, "--json", "the findings as one object"),
 };
 static const struct subcommand command = {"doctor",

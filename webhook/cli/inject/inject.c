@@ -54,7 +54,8 @@ static const struct opt options[] = {
 		.also = "-v"),
 	OPT_FLAG(command, source.installed, "--installed",
 		"the settings of the Deployment poolgate in " INSTALLED_NAMESPACE ";\n"
-		"`kubectl poolgate inject` without the flags behind these means it"),
+		"`kubectl poolgate inject` means it unless one of the flags under\n"
+		"\"What is injected\" is given"),
 	INJECT_WORLD_OPTIONS,
 };
 static const struct subcommand shared = {NULL,

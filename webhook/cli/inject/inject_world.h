@@ -35,8 +35,8 @@ int inject_take_passed(const struct opt *row, const char *value, void *of, struc
 #define INJECT_PASSED(name, arg) OPT_OWN(inject_take_passed, name, arg, NULL)
 #define INJECT_WORLD_OPTIONS                                                                       \
 	OPT_OWN(inject_take_file, "--file", "FILE|DIR",                                            \
-		"one more file (\"-\": standard input), or the *.yaml, *.yml and\n"                \
-		"*.json in a folder",                                                              \
+		"one more file (\"-\": standard input, also when none is named), or the\n"         \
+		"*.yaml, *.yml and *.json in a folder",                                            \
 		.also = "-f", .hidden = "--filename"),                                             \
 		OPT_OWN(inject_take_namespace, "--namespace", "NS",                                \
 			"of objects that name none [default]", .also = "-n"),                      \
@@ -44,7 +44,8 @@ int inject_take_passed(const struct opt *row, const char *value, void *of, struc
 			"the cluster [$KUBECONFIG, ~/.kube/config]"),                              \
 		OPT_OWN(inject_take_registry, "--registry", "HOST[,TOKENHOST...]",                 \
 			"ask this registry what an image starts whose container has no\n"          \
-			"command, with the credentials of ~/.docker/config.json"),                 \
+			"command, with the credentials of ~/.docker/config.json; with the\n"       \
+			"settings of a cluster, too"),                                             \
 		INJECT_PASSED("--config", "FILE"), INJECT_PASSED("--client-catalogue", "FILE"),    \
 		INJECT_PASSED("--sidecar-config", "FILE"),                                         \
 		INJECT_PASSED("--client-shell", "PATH"), INJECT_PASSED("--launchers", "FILE|DIR"), \
@@ -73,7 +74,8 @@ struct inject_world {
 /* With room for argc files. False: out of memory, said. Release it in every case. */
 bool inject_source_init(const char *verb, struct inject_source *s, int argc);
 void inject_source_release(struct inject_source *s);
-/* All options are taken: what is left names files; none: standard input. As inject_source_take. */
+/* All options are taken: what is left names files; none: standard input. -1: go on; else the exit
+ * code, said. */
 int inject_source_rest(const char *verb, struct inject_source *s, int argc, char **argv);
 
 /* Read all of it. 0, or the exit code of what is wrong, said on standard error. ret is inited here;

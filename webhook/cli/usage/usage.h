@@ -31,8 +31,8 @@ int usage_read(const struct subcommand *u, void *of, int argc, char **argv);
 				 ? (int)(sizeof(options) / sizeof((options)[0]))                   \
 				 : -1])
 /* The row of -o. */
-#define USAGE_FORMAT(tag, member, arg, words_, form_)                                              \
-	OPT_WORD(tag, member, "-o", arg, "", .also = "--output", .words = (words_), .form = (form_))
+#define USAGE_FORMAT(tag, member, arg, words_)                                                     \
+	OPT_WORD(tag, member, "-o", arg, "", .also = "--output", .words = (words_))
 
 /* The exit code of every subcommand whose command line is wrong. */
 #define USAGE_EXIT 2
