@@ -106,14 +106,14 @@ static int read_rates(struct json_reader *r, const struct json_node *rates, void
 		return json_record_wrong(r, rates, "rates", "an object of rates");
 	JSON_MEMBERS(r->j, rates, k)
 	{
-		double rate = strtod(json_raw(r->j, json_value(k)).at, NULL);
+		const struct json_node *v = json_value(k);
+		double rate = json_is(v, JSON_NUMBER) ? strtod(r->j->text + v->at, NULL) : 0;
 		enum check_id id;
 
 		if (need_check(r, k, &id) != 0)
 			return err_in(r->err, "rates");
-		if (!json_is(json_value(k), JSON_NUMBER) || !(rate >= 1e-9 && rate <= 1e30)) {
-			(void)json_record_wrong(
-				r, json_value(k), check_kind(id)->id, "a rate above 0");
+		if (!(rate >= 1e-9 && rate <= 1e30)) {
+			(void)json_record_wrong(r, v, check_kind(id)->id, "a rate above 0");
 			return err_in(r->err, "rates");
 		}
 		ret->rate[id] = rate;

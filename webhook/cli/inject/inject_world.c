@@ -102,11 +102,11 @@ static int load_pool(struct inject_world *w, struct err *err)
 	return ledger_memory_set_inventory(w->ledger, &inventory, err);
 }
 
+static const struct opt options[] = {INJECT_WORLD_OPTIONS};
+
 /* What the cluster's Deployment does not need for injecting is left out. */
 static bool takes(const char *flag)
 {
-	static const struct opt options[] = {INJECT_WORLD_OPTIONS};
-
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
 		if (options[i].own == inject_take_passed && strcmp(options[i].name + 2, flag) == 0)
 			return true;

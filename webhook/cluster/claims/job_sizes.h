@@ -16,9 +16,9 @@ struct job_sizes *job_sizes_new(struct kube *k, const struct log *log);
  * at most 256 a second, and none any more when one has no answer, or when `self`, the duty that
  * calls, is to end. Jobs that nobody of these names are forgotten. When another call may find more
  * (CLOCK_MONOTONIC); INT64_MAX: never. One thread. */
-int64_t job_sizes_read(struct job_sizes *s, const struct duty *self,
+int64_t job_sizes_read(struct job_sizes *all, const struct duty *self,
 	struct pod_waiting *const *list, struct queue_pod *pods, size_t n);
 /* NULL-safe. */
-void job_sizes_free(struct job_sizes *s);
+void job_sizes_free(struct job_sizes *all);
 
 #endif
