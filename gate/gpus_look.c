@@ -9,6 +9,7 @@
 
 #include "gate/gate_options.h"
 #include "gate/gpus.h"
+#include "gate/process/family.h"
 #include "probe/runtime/nvml.h"
 
 #define LINE_MAX_BYTES (4u << 20)
@@ -17,8 +18,6 @@
 #define PCI_MAX 32
 #define PROCESSES_MAX 2048
 #define EXIT_USAGE 2
-/* The machine's own: PROC_PID_INIT_INO of the kernel. */
-#define PID_NAMESPACE "pid:[4026531836]"
 
 struct looker {
 	struct nvml *nvml;
@@ -108,11 +107,7 @@ static bool say(const struct usage_look *look)
 /* The driver numbers processes as the machine does: elsewhere its numbers are those of others. */
 static int check_namespace(struct err *err)
 {
-	char name[64];
-	ssize_t n = readlink("/proc/self/ns/pid", name, sizeof(name) - 1);
-
-	name[n > 0 ? n : 0] = '\0';
-	if (strcmp(name, PID_NAMESPACE) == 0)
+	if (family_of_machine())
 		return 0;
 	return err_set(err, ERR_REFUSED,
 		"gpugate does not see the machine's processes: as a pod it needs hostPID");

@@ -18,6 +18,7 @@
 #include "base/memory.h"
 #include "base/signals.h"
 #include "gate/gate_impl.h"
+#include "gate/process/family.h"
 #include "net/listener.h"
 #include "net/tls_identity.h"
 
@@ -303,6 +304,11 @@ static int open_gate(struct gate *g, struct err *err)
 		.usual = g->profile.usage.context_bytes};
 	if (rc == 0)
 		rc = listener_open(g->o->listen, 1024, &g->listener, &port, err);
+	if (rc == 0 && g->profile.mps_control && !family_of_machine())
+		log_line(&g->log, LOG_LEVEL_WARN,
+			"under MPS nobody will be ended, unless its daemon is where gpugate is",
+			log_str("error", "gpugate does not see the machine's processes: as a pod "
+					 "it needs hostPID"));
 	if (rc == 0)
 		log_line(&g->log, LOG_LEVEL_INFO, "serving", log_str("version", POOLGATE_VERSION),
 			log_str("mode", gate_mode(g)), log_str("server", g->o->server),

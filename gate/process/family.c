@@ -15,6 +15,11 @@
 #include "base/slice.h"
 #include "base/text.h"
 
+/* The machine's own: PROC_PID_INIT_INO of the kernel. */
+#define PID_NAMESPACE "pid:[4026531836]"
+/* More than that no machine has in a row. */
+#define STEPS_MAX (1 << 22)
+
 struct kin {
 	pid_t pid, parent;
 	bool over;
@@ -68,6 +73,22 @@ pid_t family_parent(pid_t pid)
 	return pid > 0 && read_stat(pid, text, sizeof(text), &at) && parent_in(at, &parent)
 		       ? (pid_t)parent
 		       : 0;
+}
+
+/* Who ends on the way to the root leaves its children to another: we begin anew. */
+bool family_has(pid_t root, pid_t pid)
+{
+	pid_t at = pid, parent;
+
+	for (int i = 0; i < STEPS_MAX; i++) {
+		parent = family_parent(at);
+		if (parent == root)
+			return true;
+		if (parent == 0 && (at == pid || family_began(at) != 0))
+			return false;
+		at = parent == 0 ? pid : parent;
+	}
+	return false;
 }
 
 uint64_t family_began(pid_t pid)
@@ -176,14 +197,19 @@ int family_signal(pid_t root, int signal, bool caught)
 	return (int)n;
 }
 
-size_t family_list(pid_t root, pid_t *ret, size_t max)
+bool family_is_named(pid_t pid, const char *name)
 {
-	size_t n;
-	struct kin *all = read_family(root, &n);
+	char text[32];
 
-	n = n < max ? n : max;
-	for (size_t i = 0; i < n; i++)
-		ret[i] = all[i].pid;
-	free(all);
-	return n;
+	return read_proc(pid, "comm", text, sizeof(text)) && strcspn(text, "\n") == strlen(name) &&
+	       strncmp(text, name, strlen(name)) == 0;
+}
+
+bool family_of_machine(void)
+{
+	char name[64];
+	ssize_t n = readlink("/proc/self/ns/pid", name, sizeof(name) - 1);
+
+	name[n > 0 ? n : 0] = '\0';
+	return strcmp(name, PID_NAMESPACE) == 0;
 }

@@ -13,8 +13,8 @@
  * has ended and waits to be asked for is not counted. */
 int family_signal(pid_t root, int signal, bool caught);
 
-/* Who came of this process and has not ended, so many at most; how many these are. */
-size_t family_list(pid_t root, pid_t *ret, size_t max);
+/* Did this process come of that one, and has not been asked for since it ended? */
+bool family_has(pid_t root, pid_t pid);
 
 /* Its parent; 0: there is no such process, or it has none. */
 pid_t family_parent(pid_t pid);
@@ -22,5 +22,11 @@ pid_t family_parent(pid_t pid);
 /* When this process began, in the kernel's ticks since it did: with the pid it names one process.
  * 0: there is none. */
 uint64_t family_began(pid_t pid);
+
+/* Is this the first letters of its name that the kernel keeps? */
+bool family_is_named(pid_t pid, const char *name);
+
+/* Are processes numbered here as the machine does? */
+bool family_of_machine(void);
 
 #endif

@@ -26,8 +26,8 @@
 #define LOOK_MS 5
 /* After MPS has not answered. */
 #define MPS_AGAIN_MS 2000
-/* So many it is asked about. */
-#define CLIENTS_MAX 4096
+/* Between two looks who is left, until it is asked again. */
+#define AWAY_MS 200
 
 struct keep {
 	bool switches; /* the account */
@@ -36,6 +36,8 @@ struct keep {
 	const char *cgroup;  /* NULL: ours */
 	const char *control; /* MPS's control program; NULL: it need not be asked */
 	const char *pipe;    /* NULL: the usual one */
+	bool away;           /* it has not answered */
+	bool told;           /* that it never will */
 	char **argv;
 	pid_t server;
 	sigset_t signals;
@@ -102,13 +104,18 @@ static bool reap(struct keep *k, int *ret_status)
 /* Nobody of them is a client of MPS any more, as far as we know. */
 static bool mps_lets_go(struct keep *k)
 {
-	static pid_t pids[CLIENTS_MAX];
+	enum mps_answer answer = k->control ? mps_end(k->control, k->pipe, getpid()) : MPS_OVER;
 
-	if (k->control &&
-		!mps_end(k->control, k->pipe, pids, family_list(getpid(), pids, CLIENTS_MAX)))
-		return false;
-	k->control = NULL;
-	return true;
+	k->away = answer != MPS_OVER;
+	if (answer == MPS_ELSEWHERE && !k->told) {
+		(void)fputs("gpugate: MPS's server is not among the processes that gpugate sees: "
+			    "as a pod it needs hostPID\n",
+			stderr);
+		k->told = true;
+	}
+	if (!k->away)
+		k->control = NULL;
+	return !k->away;
 }
 
 /* All of them, first by asking. A family that grows while it is looked at is looked at again. Under
@@ -117,8 +124,13 @@ static bool mps_lets_go(struct keep *k)
 static void end_all(struct keep *k)
 {
 	int64_t until = clock_ms() + (int64_t)k->grace_ms;
-	const struct timespec look = {.tv_nsec = LOOK_MS * 1000000};
+	const struct timespec soon = {.tv_nsec = LOOK_MS * 1000000},
+			      late = {.tv_nsec = AWAY_MS * 1000000};
 	int signal = SIGTERM, status;
+	sigset_t ended;
+
+	(void)sigemptyset(&ended);
+	(void)sigaddset(&ended, SIGCHLD);
 
 	for (;;) {
 		if (family_signal(getpid(), signal, signal == SIGTERM && k->control) == 0)
@@ -131,7 +143,8 @@ static void end_all(struct keep *k)
 			until = clock_ms() + MPS_AGAIN_MS;
 		if (signal && k->cgroup)
 			cgroup_kill(k->cgroup);
-		(void)nanosleep(&look, NULL);
+		/* A look reads all of /proc. */
+		(void)sigtimedwait(&ended, NULL, k->away ? &late : &soon);
 		(void)reap(k, &status);
 	}
 	(void)reap(k, &status);

@@ -6,6 +6,7 @@
 #include "gate/process/mps_ask.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +17,20 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "gate/process/family.h"
 
 #define PIPE_VARIABLE "CUDA_MPS_PIPE_DIRECTORY"
 /* Between two looks whether it has answered. */
 #define LOOK_MS 5
 #define ANSWER_BYTES 65536
 #define PIDS_MAX 4096
+/* What the kernel keeps of nvidia-cuda-mps-server. */
+#define SERVER_NAME "nvidia-cuda-mps"
+
+struct client {
+	pid_t pid;
+	uint64_t began;
+};
 
 /* In the child. */
 static void become_control(const char *control, const int in[2], const int out[2])
@@ -82,18 +91,25 @@ static size_t read_pids(const char *text, pid_t ret[static PIDS_MAX])
 	return n;
 }
 
-/* False: it does not answer. */
-static bool list_clients(
-	const char *control, pid_t server, pid_t ret[static PIDS_MAX], size_t *ret_n)
+/* An error's text may hold numbers, too. False: it does not answer. */
+static bool ask_pids(
+	const char *control, const char *command, pid_t ret[static PIDS_MAX], size_t *ret_n)
 {
 	static char answer[ANSWER_BYTES];
-	char command[64];
 
-	(void)snprintf(command, sizeof(command), "get_client_list %d\n", (int)server);
-	if (!ask(control, command, answer))
+	if (!ask(control, command, answer) || refuses(answer))
 		return false;
 	*ret_n = read_pids(answer, ret);
 	return true;
+}
+
+static bool list_clients(
+	const char *control, pid_t server, pid_t ret[static PIDS_MAX], size_t *ret_n)
+{
+	char command[64];
+
+	(void)snprintf(command, sizeof(command), "get_client_list %d\n", (int)server);
+	return ask_pids(control, command, ret, ret_n);
 }
 
 static bool is_among(pid_t pid, const pid_t *all, size_t n)
@@ -119,43 +135,66 @@ static bool end_client(const char *control, pid_t server, pid_t client)
 	return list_clients(control, server, left, &n) && !is_among(client, left, n);
 }
 
-/* Those of the processes that are clients of this server. False: it does not answer. */
-static bool end_clients(const char *control, pid_t server, const pid_t *pids, size_t n)
+/* One that was ended may be listed a while; another may have its number. */
+static bool was_ended(const struct client *c, const struct client *ended, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ended[i].pid == c->pid && ended[i].began == c->began)
+			return true;
+	return false;
+}
+
+/* Those of the family that are clients of this server, until it lists no other: some come
+ * meanwhile. Whose a number is, is looked at just before it is told to end. False: it does not
+ * answer. */
+static bool end_clients(const char *control, pid_t server, pid_t root)
 {
 	static pid_t clients[PIDS_MAX];
-	size_t n_clients;
+	static struct client ended[PIDS_MAX];
+	size_t n, n_ended = 0, before;
 
-	if (!list_clients(control, server, clients, &n_clients))
-		return false;
-	for (size_t i = 0; i < n; i++)
-		if (is_among(pids[i], clients, n_clients) && !end_client(control, server, pids[i]))
+	do {
+		before = n_ended;
+		if (!list_clients(control, server, clients, &n))
 			return false;
+		for (size_t i = 0; i < n; i++) {
+			struct client c = {clients[i], family_began(clients[i])};
+
+			if (!family_has(root, c.pid) || was_ended(&c, ended, n_ended))
+				continue;
+			if (n_ended == PIDS_MAX || !end_client(control, server, c.pid))
+				return false;
+			ended[n_ended++] = c;
+		}
+	} while (n_ended > before);
 	return true;
 }
 
-/* In the child. The environment is a server's. */
-static bool ask_all(const char *control, const char *pipe, const pid_t *pids, size_t n)
+/* In the child. The environment is a server's. A server that is not there as one tells that the
+ * daemon's numbers are not ours: they name nobody, or others. */
+static enum mps_answer ask_all(const char *control, const char *pipe, pid_t root)
 {
-	static char answer[ANSWER_BYTES];
 	static pid_t servers[PIDS_MAX];
 	sigset_t none;
-	size_t n_servers;
+	size_t n;
 
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (clearenv() != 0 || (pipe && setenv(PIPE_VARIABLE, pipe, 1) != 0) ||
-		!ask(control, "get_server_list\n", answer))
-		return false;
-	n_servers = read_pids(answer, servers);
-	for (size_t i = 0; i < n_servers; i++)
-		if (!end_clients(control, servers[i], pids, n))
-			return false;
-	return true;
+		!ask_pids(control, "get_server_list\n", servers, &n))
+		return MPS_NONE;
+	for (size_t i = 0; i < n; i++) {
+		if (!family_is_named(servers[i], SERVER_NAME))
+			return MPS_ELSEWHERE;
+		if (!end_clients(control, servers[i], root))
+			return MPS_NONE;
+	}
+	return MPS_OVER;
 }
 
-bool mps_end(const char *control, const char *pipe, const pid_t *pids, size_t n)
+enum mps_answer mps_end(const char *control, const char *pipe, pid_t root)
 {
 	const struct timespec look = {.tv_nsec = LOOK_MS * 1000000};
 	int64_t until = clock_ms() + MPS_PATIENCE_MS;
@@ -163,11 +202,12 @@ bool mps_end(const char *control, const char *pipe, const pid_t *pids, size_t n)
 	int status = -1;
 
 	if (pid == 0)
-		_exit(ask_all(control, pipe, pids, n) ? EXIT_SUCCESS : EXIT_FAILURE);
+		_exit((int)ask_all(control, pipe, root));
 	while (pid > 0 && (over = waitpid(pid, &status, WNOHANG)) == 0) {
 		if (clock_ms() >= until)
 			(void)kill(pid, SIGKILL);
 		(void)nanosleep(&look, NULL);
 	}
-	return pid > 0 && over == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	return pid > 0 && over == pid && WIFEXITED(status) ? (enum mps_answer)WEXITSTATUS(status)
+							   : MPS_NONE;
 }

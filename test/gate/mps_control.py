@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Plays nvidia-cuda-mps-control: one command of its standard input, in the folder that it finds its daemon by. There `clients` has those of the
-server 4711, `mode` says how it answers (well, refuses, fails, hangs), `asked` is there when it was asked, and `heard` is whom it was told to end, with
-whether the client lived then."""
+server whose pid is in `server`, `mode` says how it answers (well, fails, hangs, refuses WORD, elsewhere: its server's number is another's here), `asked`
+is what it was asked, and `heard` is whom it was told to end, with whether the client lived then."""
 import os
 import sys
 import time
@@ -18,21 +18,21 @@ def read(name):
 def main():
     word, *pids = sys.stdin.readline().split()
     mode = read("mode")
-    with open(os.path.join(FOLDER, "asked"), "w", encoding="ascii"):
-        pass
+    with open(os.path.join(FOLDER, "asked"), "a", encoding="ascii") as f:
+        f.write(word + "\n")
     if mode == "fails":
         sys.exit("Cannot find MPS control daemon process")
     if mode == "hangs":
         time.sleep(600)
-    if word == "get_server_list":
-        print(4711)
-    elif word == "get_client_list":
-        print(read("clients"))
-    else:
+    if word == "terminate_client":
         with open(os.path.join(FOLDER, "heard"), "a", encoding="ascii") as f:
             f.write(" ".join([word, *pids, str(os.path.exists(f"/proc/{pids[1]}"))]) + "\n")
-        if mode == "refuses":
-            print("CUDA_ERROR_UNKNOWN")
+    if mode == f"refuses {word}":
+        print("error 805 CUDA_ERROR_MPS_CONNECTION_FAILED")
+    elif word == "get_server_list":
+        print(os.getpid() if mode == "elsewhere" else read("server"))
+    elif word == "get_client_list":
+        print(read("clients"))
 
 
 main()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Under MPS whoever is to be ended is ended by the control daemon first, and killed only after its answer. It and NVML are played."""
 import os
+import subprocess
 import time
 
 import pytest
@@ -9,15 +10,22 @@ from test_usage import LOOK, Nvml, usage
 from world import GIB, GPUS, alive, servers, until
 
 CONTROL = os.path.join(servers.ROOT, "test/gate/mps_control.py")
+# A process by the name of its server, until its input ends.
+SERVER = "import sys; open('/proc/self/comm', 'w').write('nvidia-cuda-mps-server'); print(flush=True); sys.stdin.read()"
 
 
 class Mps:
     """The folder of its daemon."""
 
-    def __init__(self, folder):
-        self.folder = str(folder)
+    def __init__(self, folder, server):
+        self.folder, self.server = str(folder), server
         os.mkdir(self.folder)
+        self.write("server", str(server))
         self.write("clients", "")
+
+    def ends(self, pid):
+        """As it is heard of."""
+        return f"terminate_client {self.server} {pid} True"
 
     def write(self, name, text):
         path = os.path.join(self.folder, name)
@@ -25,22 +33,26 @@ class Mps:
             f.write(text)
         os.rename(path + ".new", path)
 
-    def asked(self):
-        return os.path.exists(os.path.join(self.folder, "asked"))
-
-    def heard(self):
+    def read(self, name):
         try:
-            with open(os.path.join(self.folder, "heard"), encoding="ascii") as f:
+            with open(os.path.join(self.folder, name), encoding="ascii") as f:
                 return f.read().splitlines()
         except FileNotFoundError:
             return []
+
+    def asked(self):
+        """How often it was asked from the beginning."""
+        return self.read("asked").count("get_server_list")
+
+    def heard(self):
+        return self.read("heard")
 
 
 class Pair:
     """A world with MPS and two pods on one GPU, of which the first is to be ended."""
 
-    def __init__(self, make, folder, nvml, answers, stand_in="up", **spec):
-        self.nvml, self.mps, self.clock = nvml, Mps(folder / "mps"), Time(str(folder / "time"))
+    def __init__(self, make, folder, nvml, server, answers, stand_in="up", **spec):
+        self.nvml, self.mps, self.clock = nvml, Mps(folder / "mps", server), Time(str(folder / "time"))
         self.mps.write("mode", answers)
         self.world = make(stand_in, {"grace": "200ms", "usage": {"context": "100Mi", "margin": 0, "overShare": "end"},
                                      "mps": {"control": CONTROL, "pipeDirectory": self.mps.folder}, **spec}, options=LOOK,
@@ -62,11 +74,19 @@ class Pair:
         return [(c["uid"], c["gpu"]) for c in usage(self.world)["claims"] if c.get("stuck")]
 
 
+@pytest.fixture(name="server")
+def fixture_server():
+    with subprocess.Popen(["/usr/bin/python3", "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout.readline() == b"\n"
+        yield server.pid
+
+
 @pytest.fixture(name="pair")
-def fixture_pair(make, tmp_path, monkeypatch):
+def fixture_pair(server, make, tmp_path, monkeypatch):
+    """The server is there until all others have ended."""
     nvml = Nvml(tmp_path / "nvml.txt")
     monkeypatch.setenv("GPUPROBE_FAKE_NVML", nvml.path)
-    return lambda *args, **more: Pair(make, tmp_path, nvml, *args, **more)
+    return lambda *args, **more: Pair(make, tmp_path, nvml, server, *args, **more)
 
 
 @pytest.mark.parametrize("how", ["takes_more", "claim_ends"])
@@ -77,7 +97,7 @@ def test_its_client_is_ended_first(pair, how):
     began = time.monotonic()
     until(lambda: not alive(two.pid), "end of the server")
     assert time.monotonic() - began < 2 * servers.SLOW
-    assert two.mps.heard() == [f"terminate_client 4711 {two.pid} True"], "once, while it lived"
+    assert two.mps.heard() == [two.mps.ends(two.pid)], "once, while it lived"
     assert alive(two.innocent) and "MPS does not answer" not in two.world.gate.log()
 
 
@@ -85,14 +105,14 @@ def test_without_a_connection(pair):
     """Who is ended since nobody is connected is no other than who is ended with his claim."""
     two = pair("well", linger="1s")
     until(lambda: not alive(two.pid) and not alive(two.innocent), "end of the servers")
-    assert sorted(two.mps.heard()) == sorted(f"terminate_client 4711 {pid} True" for pid in (two.pid, two.innocent))
+    assert sorted(two.mps.heard()) == sorted(two.mps.ends(pid) for pid in (two.pid, two.innocent))
 
 
 def test_gate_that_is_told_to_end(pair):
     two = pair("well")
     two.world.gate.end()
     until(lambda: not alive(two.pid) and not alive(two.innocent), "end of the servers")
-    assert sorted(two.mps.heard()) == sorted(f"terminate_client 4711 {pid} True" for pid in (two.pid, two.innocent))
+    assert sorted(two.mps.heard()) == sorted(two.mps.ends(pid) for pid in (two.pid, two.innocent))
 
 
 def test_who_leaves_by_itself(pair):
@@ -120,7 +140,9 @@ def test_pods_that_wait_for_it(pair):
     assert third.env() and pod.env()
 
 
-@pytest.mark.parametrize("how,answers", [("takes_more", "refuses"), ("claim_ends", "fails"), ("claim_ends", "hangs")])
+@pytest.mark.parametrize("how,answers", [("takes_more", "refuses terminate_client"), ("claim_ends", "refuses get_client_list"),
+                                         ("claim_ends", "refuses get_server_list"), ("claim_ends", "elsewhere"), ("claim_ends", "fails"),
+                                         ("claim_ends", "hangs")])
 def test_without_an_answer_nobody_is_ended(pair, how, answers):
     """That is said, the leader is told of the GPU, and it is tried again. A next gate does the same."""
     two = pair(answers)
@@ -129,8 +151,10 @@ def test_without_an_answer_nobody_is_ended(pair, how, answers):
     two.clock.goes_on(3)
     until(lambda: two.stuck() == [(two.pods[0].uid, GPUS[0])], "word that it is not ended")
     assert two.world.metric("claims_stuck") == 1 and two.world.gate.log().count("MPS does not answer") == 1
-    if answers == "refuses":
-        until(lambda: len(two.mps.heard()) > 1, "another try")
+    if answers != "hangs":
+        until(lambda: two.mps.asked() > 1, "another try")
+    if answers == "elsewhere":
+        assert two.world.gate.log().count("is not among the processes that gpugate sees") == 1 and two.mps.heard() == []
     if answers == "fails":
         two.world.gate.kill()
         two.world.start()
