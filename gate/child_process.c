@@ -35,6 +35,7 @@ struct left {
 	const char *share;
 	const char *cgroup; /* NULL: it has none */
 	bool mps;
+	bool ends; /* it was told to */
 };
 
 static const struct json_field left_fields[] = {
@@ -45,6 +46,7 @@ static const struct json_field left_fields[] = {
 	REC_STR(left, share, "share", REC_NEEDED),
 	REC_STR(left, cgroup, "cgroup", REC_OMIT | REC_OR_NULL),
 	REC_BOOL(left, mps, "mps", REC_OMIT),
+	REC_BOOL(left, ends, "ends", REC_OMIT),
 };
 JSON_RECORD(left_record, left, left_fields, 0);
 
@@ -57,7 +59,7 @@ static void path_of(const struct child *s, const char *end, char ret[static FOLD
 static int leave(const struct child *s, struct err *err)
 {
 	const struct left left = {s->pid, family_began(s->pid), s->slot, s->all->cfg.profile->hash,
-		s->share, s->cgroup, s->mps};
+		s->share, s->cgroup, s->mps, s->ends};
 	char path[FOLDER_MAX], made[FOLDER_MAX];
 	struct buf text;
 	int fd, rc = 0;
@@ -127,6 +129,7 @@ bool child_find(struct child *s, const char *uid)
 	if (found) {
 		s->slot = left.slot;
 		s->mps = left.mps;
+		s->ends = left.ends;
 		s->share = strdup(left.share);
 		s->cgroup =
 			left.cgroup && is_of_claim(left.cgroup, uid) ? strdup(left.cgroup) : NULL;
@@ -307,6 +310,7 @@ int child_start(struct child *s, const struct picture_claim *claim, struct err *
 			"somebody else listens at %s port %u, perhaps on all addresses", s->address,
 			(unsigned)profile->port);
 	s->pid = 0;
+	s->ends = false;
 	s->mps = profile->mps_control != NULL;
 	arena_init_small(&a, ARENA_MAX, 4096);
 	rc = make_room(s, folder, err);
@@ -408,36 +412,15 @@ int child_try(struct child *s, const struct picture_claim *claim, const char *sh
 	return rc;
 }
 
-void child_stop(struct child *s, bool by_force)
+void child_mark(struct child *s)
 {
-	if (by_force && s->cgroup)
-		cgroup_kill(s->cgroup);
-	if (s->pid <= 0)
+	struct err err = {0};
+
+	if (s->ends)
 		return;
-	if (!by_force) {
-		(void)kill(s->pid, SIGTERM);
-		return;
-	}
-	(void)family_signal(s->pid, SIGKILL, false);
-	(void)kill(s->pid, SIGKILL);
-}
-
-void child_close(int *fd)
-{
-	if (*fd >= 0)
-		(void)close(*fd);
-	*fd = -1;
-}
-
-int child_reap(struct child *s)
-{
-	int status = 0;
-
-	/* Of another gate's it is not ours to ask. */
-	if (s->pid <= 0 || waitpid(s->pid, &status, WNOHANG) <= 0)
-		status = 0;
-	child_close(&s->pidfd);
-	child_close(&s->listener);
-	s->pid = 0;
-	return status;
+	s->ends = true;
+	if (leave(s, &err) != 0)
+		log_line(s->all->cfg.log, LOG_LEVEL_ERROR,
+			"the next gate will take a server that is ended for one that is up",
+			log_str("uid", s->uid), log_str("error", err.msg));
 }

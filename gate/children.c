@@ -55,6 +55,7 @@ void child_end(struct child *s)
 		return;
 	s->state = CHILD_ENDING;
 	s->until_ms = clock_ms() + s->all->cfg.profile->grace_ms + FORCE_MS + (s->mps ? MPS_MS : 0);
+	child_mark(s);
 	child_stop(s, false);
 	child_say(s, LOG_LEVEL_INFO, "a server is ended");
 }

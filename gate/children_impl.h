@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: what children.c, children_open.c and child_process.c share. */
+/* gate: what children*.c and child_*.c share. */
 #ifndef GATE_CHILDREN_IMPL_H
 #define GATE_CHILDREN_IMPL_H
 
@@ -28,6 +28,7 @@ struct child {
 	char *cgroup; /* its folder; owned; NULL: there is none */
 	int listener; /* what it was given to listen at, until it is up; else -1 */
 	bool mps;     /* its parent has MPS end its clients before it kills anybody */
+	bool ends;    /* it was told to: the next gate ends it, too */
 	bool stuck;   /* that has not answered in time */
 	/* Somebody is left in that: what it was, and how its parent ended. */
 	enum child_state was;
@@ -86,6 +87,15 @@ int child_open(struct child *s, struct err *err);
 /* Does it take connections? Where it was given its socket: has it taken ours. */
 bool child_accepts(const struct child *s);
 
+/* ---- child_end.c ---- */
+
+/* Ask its parent to end it; by force: end them all now. */
+void child_stop(struct child *s, bool by_force);
+/* The parent has ended: its status. */
+int child_reap(struct child *s);
+/* Close it, if it is open. */
+void child_close(int *fd);
+
 /* ---- child_process.c ---- */
 
 /* Its folder, its process, and the file by which another gate finds it. ERR_IO, ERR_INVALID,
@@ -98,12 +108,8 @@ int child_try(struct child *s, const struct picture_claim *claim, const char *sh
 /* Take up what the file tells: false when there is no such process any more, though some of what it
  * started may be left. */
 bool child_find(struct child *s, const char *uid);
-/* Ask its parent to end it; by force: end them all now. */
-void child_stop(struct child *s, bool by_force);
-/* The parent has ended: its status. */
-int child_reap(struct child *s);
-/* Close it, if it is open. */
-void child_close(int *fd);
+/* Its file tells that it is to end. */
+void child_mark(struct child *s);
 /* Everything that it had is removed. False: not yet, since some of its processes are left, which
  * are ended. */
 bool child_clear(struct child *s);

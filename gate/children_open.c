@@ -97,7 +97,7 @@ static int take_up(struct children *all, struct slice uid, struct err *err)
 	child_say(s, LOG_LEVEL_INFO, "a server was found");
 	/* There is no account of ours for it, so it is another profile's. */
 	s->over = s->over || (all->accounts && s->slot >= all->accounts);
-	if (s->over)
+	if (s->over || s->ends)
 		child_end(s);
 	return 0;
 }

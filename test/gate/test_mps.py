@@ -108,6 +108,22 @@ def test_without_a_connection(pair):
     assert sorted(two.mps.heard()) == sorted(two.mps.ends(pid) for pid in (two.pid, two.innocent))
 
 
+def test_next_gate_of_a_claim_that_lives(pair):
+    """Who is being ended does not pass for one that is up, though it takes connections: else MPS's answer would end it under its pod."""
+    two = pair("fails", linger="1s")
+    for again in range(2):
+        if again:
+            two.world.gate.kill()
+            two.world.start()
+        two.clock.goes_on(3)
+        until(lambda: two.world.metric("claims_stuck") == 2, "word that they are not ended")
+    assert alive(two.pid) and alive(two.innocent) and "a server is up" not in two.world.gate.log().rpartition(" info serving ")[2]
+    two.mps.write("mode", "well")
+    two.clock.goes_on(3)
+    until(lambda: not alive(two.pid) and not alive(two.innocent), "end of the servers")
+    assert two.pods[0].env()["pid"] != two.pid, "a new one"
+
+
 def test_gate_that_is_told_to_end(pair):
     two = pair("well")
     two.world.gate.end()
