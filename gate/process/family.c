@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/slice.h"
@@ -183,6 +184,18 @@ static bool catches(pid_t pid, int signal)
 	return at && (strtoull(at + strlen("\nSigCgt:"), NULL, 16) >> (signal - 1) & 1);
 }
 
+/* Its number may be another's since it was read: what is held is looked at again. */
+static void send_to(pid_t root, pid_t pid, int signal)
+{
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	if (fd < 0)
+		return;
+	if (family_has(root, pid))
+		(void)syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0);
+	(void)close(fd);
+}
+
 int family_signal(pid_t root, int signal, bool caught)
 {
 	size_t n;
@@ -191,8 +204,8 @@ int family_signal(pid_t root, int signal, bool caught)
 	if (!all)
 		return -1;
 	for (size_t i = 0; i < n; i++)
-		if (!caught || catches(all[i].pid, signal))
-			(void)kill(all[i].pid, signal);
+		if (signal && (!caught || catches(all[i].pid, signal)))
+			send_to(root, all[i].pid, signal);
 	free(all);
 	return (int)n;
 }
