@@ -27,6 +27,8 @@
 /* What has run for so long did not fail at its start. */
 #define GOOD_MS 60000
 #define NOT_STARTED 127
+/* The self-test's processes, which may be clients of MPS, have so much for ending by themselves. */
+#define TRY_MS 10000
 
 /* ---- one server ---- */
 
@@ -348,7 +350,9 @@ int children_try(struct children *all, const struct picture_claim *claim, const 
 	return rc;
 }
 
-/* A call into the driver may hold it: the loop is told when it is gone, as of servers. */
+/* A call into the driver may hold it: the loop is told when it is gone, as of servers. Without its
+ * input it ends, and so do those that it has started; who is a client of MPS is not killed for it
+ * before its time is over. */
 void children_tried(struct children *all, struct children_tried *t)
 {
 	struct child *s = find(all, CHILDREN_TRY);
@@ -362,7 +366,9 @@ void children_tried(struct children *all, struct children_tried *t)
 		return;
 	s->over = true;
 	s->state = CHILD_ENDING;
-	child_stop(s, true);
+	s->until_ms = clock_ms() + TRY_MS;
+	if (!all->cfg.profile->mps_control)
+		child_stop(s, true);
 }
 
 bool children_over(const struct children *all, const char *uid)

@@ -78,6 +78,14 @@ def test_what_holds_a_share(make, env, shares, says):
         assert not takers(world)
 
 
+def test_under_mps(make):
+    """Whoever may be a client of MPS ends by himself, and leaves nothing either."""
+    with with_world(make, HAMI, "--look", "0", usage_spec={"context": "500Mi"}, more={"mps": {"control": "/bin/false"}}) as world:
+        world.gate.until(lambda: "the profile holds a claim to its share" in world.gate.log(), "word of it")
+        until(lambda: world.left() == [], "tidying")
+        assert not takers(world)
+
+
 def test_nobody_tries_without_a_word(make):
     """A GPUServer without spec.gate: nothing is started on its GPUs."""
     with with_world(make, HAMI) as world:
