@@ -37,6 +37,8 @@
 #define GUEST_DIAL_MS 5000
 /* A session comes in so many pieces, since each is judged from the beginning on. */
 #define GUEST_PIECES_MAX 32
+/* And of whom it is refused after more than so many, that was a try. */
+#define GUEST_PIECES_USUAL 4
 /* What a refusal has for its way. */
 #define GUEST_LEAVE_MS 2000
 

@@ -24,8 +24,7 @@ void guest_refuse(struct guest *x, enum gate_refusal why, enum frame_word word, 
 	log_line(&g->log, LOG_LEVEL_WARN, "a pod is refused", log_str("mode", gate_mode(g)),
 		log_str("uid", x->uid[0] ? x->uid : NULL), log_str("peer", x->who),
 		log_str("error", text));
-	if (why == REFUSED_PROTOCOL || why == REFUSED_NO_CLAIM || why == REFUSED_TOKEN ||
-		why == REFUSED_SESSION)
+	if (why == REFUSED_PROTOCOL || why == REFUSED_NO_CLAIM || why == REFUSED_TOKEN)
 		guest_count_failed(x);
 	if (gate_by_address(g)) {
 		guest_end(x);
@@ -236,7 +235,7 @@ static bool find_address(struct guest *x)
 	static const char *const faults[] = {[SESSION_MORE] = "its session did not come in time",
 		[SESSION_MISSING] = "its first request has no session",
 		[SESSION_FORGED] = "its session is not that of the pod at this address",
-		[SESSION_BROKEN] = "it does not begin as HTTP/2 does"};
+		[SESSION_BROKEN] = "it does not begin as HTTP does"};
 	struct gate *g = x->gate;
 	enum session_word session;
 	bool known, several;
@@ -251,6 +250,9 @@ static bool find_address(struct guest *x)
 	if (session == SESSION_MORE && !is_late(x))
 		return false;
 	if (session != SESSION_OURS) {
+		/* A client that does not know of sessions tries nothing. */
+		if (session == SESSION_FORGED || x->judged > GUEST_PIECES_USUAL)
+			guest_count_failed(x);
 		guest_refuse(x, REFUSED_SESSION, FRAME_NO_TOKEN,
 			x->judged > GUEST_PIECES_MAX ? "its session comes in too many pieces"
 						     : faults[session]);

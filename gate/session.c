@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gate: the first frames of HTTP/2 (RFC 9113): its preface, SETTINGS, then what asks for nothing,
- * until the first HEADERS. */
+ * until the first HEADERS; or the head of a request of HTTP/1 (RFC 9112). */
 #include "gate/session.h"
 
 #include <nghttp2/nghttp2.h>
 #include <string.h>
+
+#include "base/text.h"
 
 #define FRAME_HEAD_BYTES 9
 /* As long as nobody has agreed on more. */
@@ -113,6 +115,78 @@ static enum session_word read_frames(struct reading *r, struct slice rest)
 	return word;
 }
 
+/* METHOD TARGET HTTP/1.x */
+static bool is_request(struct slice line)
+{
+	static const struct slice end = {" HTTP/1.", 8};
+	const char *blank = memchr(line.at, ' ', line.len), *last;
+
+	if (line.len <= end.len + 1 || !blank)
+		return false;
+	last = line.at + line.len - end.len - 1;
+	return blank < last - 1 && memcmp(last, end.at, end.len) == 0 &&
+	       (last[end.len] == '0' || last[end.len] == '1') &&
+	       !memchr(blank + 1, ' ', (size_t)(last - blank - 1));
+}
+
+static bool is_name(struct slice s)
+{
+	for (size_t i = 0; i < s.len; i++)
+		if (s.at[i] <= ' ' || s.at[i] > '~')
+			return false;
+	return s.len > 0;
+}
+
+static struct slice trim(struct slice s)
+{
+	while (s.len > 0 && (s.at[0] == ' ' || s.at[0] == '\t'))
+		s = skip(s, 1);
+	while (s.len > 0 && (s.at[s.len - 1] == ' ' || s.at[s.len - 1] == '\t'))
+		s.len--;
+	return s;
+}
+
+/* The line that comes next, without its CRLF. What a server could take for an end of a line, or of
+ * the text, is one nowhere else: SESSION_BROKEN. SESSION_OURS: here it is. */
+static enum session_word read_line(struct slice *rest, struct slice *ret)
+{
+	const char *end = rest->len > 0 ? memchr(rest->at, '\n', rest->len) : NULL;
+
+	if (!end)
+		return SESSION_MORE;
+	*ret = (struct slice){rest->at, (size_t)(end - rest->at)};
+	*rest = skip(*rest, ret->len + 1);
+	if (ret->len == 0 || ret->at[--ret->len] != '\r' || memchr(ret->at, '\r', ret->len) ||
+		memchr(ret->at, '\0', ret->len))
+		return SESSION_BROKEN;
+	return SESSION_OURS;
+}
+
+static enum session_word read_head(struct slice rest, struct slice header, struct slice uid)
+{
+	struct slice line, name;
+	enum session_word word = read_line(&rest, &line);
+	bool found = false;
+
+	if (word == SESSION_OURS && !is_request(line))
+		return SESSION_BROKEN;
+	while (word == SESSION_OURS && (word = read_line(&rest, &line)) == SESSION_OURS) {
+		const char *colon = memchr(line.at, ':', line.len);
+
+		if (line.len == 0)
+			return found ? SESSION_OURS : SESSION_MISSING;
+		name = (struct slice){line.at, colon ? (size_t)(colon - line.at) : 0};
+		if (!is_name(name))
+			return SESSION_BROKEN;
+		if (!text_ieq(name, header))
+			continue;
+		if (!slice_eq(trim(skip(line, name.len + 1)), uid))
+			return SESSION_FORGED;
+		found = true;
+	}
+	return word;
+}
+
 enum session_word session_judge(struct slice bytes, struct slice header, struct slice uid)
 {
 	static const struct slice preface = {NGHTTP2_CLIENT_MAGIC, NGHTTP2_CLIENT_MAGIC_LEN};
@@ -120,9 +194,13 @@ enum session_word session_judge(struct slice bytes, struct slice header, struct 
 	size_t n = bytes.len < preface.len ? bytes.len : preface.len;
 	enum session_word word = SESSION_MORE;
 
-	if (n > 0 && memcmp(bytes.at, preface.at, n) != 0)
-		return SESSION_BROKEN;
-	if (n == preface.len) {
+	if (n > 0 && memcmp(bytes.at, preface.at, n) != 0) {
+		/* No method begins otherwise, and who speaks of something else need not be waited
+		 * for. */
+		if (bytes.at[0] < 'A' || bytes.at[0] > 'Z')
+			return SESSION_BROKEN;
+		word = read_head(bytes, header, uid);
+	} else if (n == preface.len) {
 		if (nghttp2_hd_inflate_new(&r.inflater) != 0)
 			return SESSION_BROKEN;
 		word = read_frames(&r, skip(bytes, n));

@@ -4,7 +4,7 @@
 
     env     tell who it is: environment, account, rights, process group
     sum     read to the end, then tell how many bytes there were, and their digest
-    echo    send everything back, and end when the other side does; so does PRI, with which HTTP/2 begins
+    echo    send everything back, and end when the other side does; so do PRI, with which HTTP/2 begins, and HEAD
     sink    read to the end, then tell that
     pour N  send N bytes, then end
     hide    leave a grandchild in a session of its own, which nothing but a parent's parent finds, and tell its pid
@@ -68,7 +68,7 @@ def serve(c):
             return
         word += byte
     word, *rest = word.split()
-    word = b"echo" if word == b"PRI" else word
+    word = b"echo" if word in (b"PRI", b"HEAD") else word
     if word == b"env":
         c.sendall(tell_env())
     elif word == b"hide":

@@ -351,5 +351,30 @@ def test_session(make):
     assert_refused(silent)
     until(lambda: world.refused("session") == 7, "count")
     lines = [line.split("error=")[1] for line in world.gate.log().splitlines() if "a pod is refused" in line]
-    assert [sum(word in line for line in lines) for word in ("not that of the pod", "has no session", "as HTTP/2 does", "in time")] == [3, 1, 2, 1]
+    assert [sum(word in line for line in lines) for word in ("not that of the pod", "has no session", "as HTTP does", "in time")] == [3, 2, 1, 1]
     assert world.metric('admitted_total{mode="address"}') == 1
+
+
+def test_session_over_http1(make):
+    """A client may begin with a request of HTTP/1. One that has no session tries nothing, where a claim is held; a forged one is a try."""
+    world = make(spec={"mode": "address", "session": {"header": "x-lupine-session"}}, options=("--look", "0", "--tries", "2"))
+    pod = holder(world, 1)
+    until(lambda: world.metric("claims") == 1, "claim")
+
+    def refused(text):
+        before = world.refused("session")
+        with pod.dial() as s:
+            s.sendall(text)
+            assert_refused(s)
+        until(lambda: world.refused("session") == before + 1, "count")
+    for text in (b"HEAD / HTTP/1.1\r\n\r\n", b"env\n") * 2:
+        refused(text)
+    said = f"HEAD / HTTP/1.1\r\nHost: gpu-01\r\nX-Lupine-Session: {pod.uid}\r\n\r\n".encode()
+    with pod.dial() as s:
+        s.sendall(said)
+        s.shutdown(socket.SHUT_WR)
+        assert b"HEAD / HTTP/1.1\r\n" + s.makefile("rb").read() == said
+    for _ in range(2):
+        refused(said.replace(b"Session: ", b"Session: a"))
+    assert_refused(pod.dial())
+    assert world.refused("tries") == 1

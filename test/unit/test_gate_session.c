@@ -131,9 +131,58 @@ TEST(test_frames)
 		if (word != cases[i].word)
 			fail_msg("case %zu: %d", i, (int)word);
 	}
-	assert_int_equal(judge("GET / HTTP/1.1\r\n", 16), SESSION_BROKEN);
-	assert_int_equal(judge("PRI * HTTP/1", 12), SESSION_BROKEN);
 	assert_int_equal(judge("", 0), SESSION_MORE);
+}
+
+/* HTTP/1 is read in one way alone. */
+TEST(test_heads)
+{
+	static const struct {
+		const char *bytes;
+		size_t len;
+		enum session_word word;
+	} cases[] = {
+#define READS(word, text) {text, sizeof(text) - 1, SESSION_##word}
+#define LINE "HEAD / HTTP/1.1\r\n"
+		READS(OURS, LINE "Host: a\r\nX-S: u\r\n\r\n"),
+		READS(OURS, LINE "x-s:\t u \t\r\nX-s:u\r\n\r\nbody"),
+		READS(OURS, "POST /a HTTP/1.0\r\nx-s:u\r\n\r\n"),
+		READS(MISSING, LINE "\r\n"),
+		READS(MISSING, LINE "x-s2: u\r\nx: x-s: u\r\n\r\nx-s: u\r\n"),
+		READS(FORGED, LINE "x-s: v\r\n"),
+		READS(FORGED, LINE "x-s: uu\r\n\r\n"),
+		READS(FORGED, LINE "x-s:\r\n\r\n"),
+		READS(FORGED, LINE "x-s: u\r\nX-S: v\r\n\r\n"),
+		READS(FORGED, LINE "x-s: u, u\r\n\r\n"),
+		READS(MORE, LINE "x-s: u\r\n"),
+		READS(MORE, "P"),
+		READS(MORE, "PRI * HTTP/1"),
+		READS(MORE, LINE "x-s: v\r"),
+		READS(BROKEN, "PRI * HTTP/2.0\r\nx-s: u\r\n\r\n"),
+		READS(BROKEN, "\x16\3\1"),
+		READS(BROKEN, "env\n"),
+		READS(BROKEN, "HEAD / HTTP/1.1\nx-s: u\n\n"),
+		READS(BROKEN, "HEAD /\r\n"),
+		READS(BROKEN, "HEAD HTTP/1.1\r\n"),
+		READS(BROKEN, "HEAD  HTTP/1.1\r\n"),
+		READS(BROKEN, "HEAD / a HTTP/1.1\r\n"),
+		READS(BROKEN, "HEAD / HTTP/1.2\r\n"),
+		READS(BROKEN, LINE "x-s : u\r\n\r\n"),
+		READS(BROKEN, LINE " x-s: u\r\n\r\n"),
+		READS(BROKEN, LINE "a: b\r\n x-s: u\r\n\r\n"),
+		READS(BROKEN, LINE ": u\r\n\r\n"),
+		READS(BROKEN, LINE "x-s\r\n\r\n"),
+		READS(BROKEN, LINE "x-s: u\n\r\n"),
+		READS(BROKEN, LINE "a: b\rx-s: u\r\n\r\n"),
+		READS(BROKEN, LINE "a: \0\r\nx-s: u\r\n\r\n"),
+	};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		enum session_word word = judge(cases[i].bytes, cases[i].len);
+
+		if (word != cases[i].word)
+			fail_msg("case %zu: %d", i, (int)word);
+	}
 }
 
 /* It does not go on for ever. */
@@ -169,4 +218,4 @@ TEST(test_pieces)
 	}
 }
 
-TESTS(test_what_a_client_says, test_frames, test_bound, test_pieces)
+TESTS(test_what_a_client_says, test_frames, test_heads, test_bound, test_pieces)
