@@ -80,9 +80,12 @@ void guest_end(struct guest *x)
 	review_drop(x->review);
 	if (x->used)
 		children_used(g->children, x->uid, -1);
+	loop_drop(g->loop, client_socket_fd(x->tls));
 	client_socket_free(x->tls);
-	if (x->plain >= 0)
+	if (x->plain >= 0) {
+		loop_drop(g->loop, x->plain);
 		(void)close(x->plain);
+	}
 	carry_release(&x->carry);
 	if (x->frame)
 		explicit_bzero(x->frame, sizeof(*x->frame));

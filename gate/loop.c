@@ -24,6 +24,11 @@ int loop_add(int loop, int fd, struct loop_watch *w, struct err *err)
 		strerrordesc_np(errno));
 }
 
+void loop_drop(int loop, int fd)
+{
+	(void)epoll_ctl(loop, EPOLL_CTL_DEL, fd, NULL);
+}
+
 void loop_turn(int loop)
 {
 	struct epoll_event e[EVENTS_MAX];

@@ -22,6 +22,9 @@ int loop_open(int *ret_fd, struct err *err);
 /* Tell w of fd's EPOLLIN, EPOLLOUT, EPOLLRDHUP and of what is always told, until fd is closed.
  * ERR_IO, ERR_NOMEM. */
 int loop_add(int loop, int fd, struct loop_watch *w, struct err *err);
+/* Tell nothing more of it; for whoever may fork, right before fd is closed: a child has it, too,
+ * until it has become another program, and for as long it is told of. */
+void loop_drop(int loop, int fd);
 /* Tell what there is to tell, without waiting. */
 void loop_turn(int loop);
 
