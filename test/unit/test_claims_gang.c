@@ -31,11 +31,12 @@ FIXTURE(tear_down)
 	"'00000000000000aa','servers':['a'],'gangSize':2,'gangBytes':32000000000,'gangLike':"      \
 	"16000000000,'gpus':["                                                                     \
 	"{'id':'" gpu "','bytes':" WHOLE "}]}"
+#define KEY_OF_G "3836701256"
 /* Of four of namespace n and their gang g, of which each asked a GPU as large as three of these. */
 #define OF_LARGER(uid, name, gpu)                                                                  \
 	"{'uid':'" uid "','namespace':'n','name':'" name                                           \
 	"','state':'bound','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':"       \
-	"'00000000000000aa','servers':['a'],'gangKey':3836701256,'gangSize':4,'gangBytes':"        \
+	"'00000000000000aa','servers':['a'],'gangKey':" KEY_OF_G ",'gangSize':4,'gangBytes':"      \
 	"192000000000,"                                                                            \
 	"'gangLike':48000000000,'gangAsks':48000000000,'gpus':[{'id':'" gpu "','bytes':" WHOLE     \
 	"}]}"
@@ -394,7 +395,18 @@ TEST(w11_an_adopted_claim_says_how_many_began)
 	pod_put(api, "g0", "u1", PLAN_JOB);
 	claims_api_run(api);
 	assert_true(status_has(api, "a", "'state':'adopted'", SOON));
+	assert_true(status_has(api, "a", "'gangKey':", 0));
 	assert_true(status_has(api, "a", "'gangSize':2", 0));
+}
+
+/* One of which nothing was found says which gang its pod is of: so much his plan says. */
+TEST(w11_an_adopted_claim_says_of_which_gang)
+{
+	put("a", STATUS(""));
+	pod_put(api, "g0", "u1", OF_G);
+	claims_api_run(api);
+	assert_true(status_has(api, "a", "'state':'adopted'", SOON));
+	assert_true(status_has(api, "a", "'gangKey':" KEY_OF_G ",", 0));
 }
 
 /* As many as the Job says that made them, and as it says later; nobody by the word of one that is
@@ -496,5 +508,6 @@ TESTS_BETWEEN(set_up, tear_down, r19_nobody_is_torn, r19_a_leader_dies, r19_take
 	w11_who_is_gone_by_force_has_his_seat, w11_who_is_gone_by_force_counts_as_he_asked,
 	w11_no_more_than_it_began_with, w11_no_more_than_can_be_read,
 	w11_a_gang_that_has_ended_has_no_seats, w11_another_size,
-	w11_an_adopted_claim_says_how_many_began, w11_as_many_as_the_job_says, w11_a_job_that_grows,
-	w11_a_job_of_its_own_namespace, w9_a_gang_says_why)
+	w11_an_adopted_claim_says_how_many_began, w11_an_adopted_claim_says_of_which_gang,
+	w11_as_many_as_the_job_says, w11_a_job_that_grows, w11_a_job_of_its_own_namespace,
+	w9_a_gang_says_why)

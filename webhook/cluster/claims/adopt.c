@@ -163,6 +163,22 @@ static bool holds_whole_servers(const struct claims *c, const struct plan *plan)
 	return yes;
 }
 
+/* What takes the place of another record says what that said of its gang; else which that is. */
+static void find_gang(struct adoption *a, const struct pod *pod)
+{
+	const struct json_node *owner = json_get(pod->j, pod_controller(pod), SLICE("uid"));
+	const struct queue_pod of = {.namespace = slice_of(a->who->namespace),
+		.gang = a->plan.gang,
+		.gang_size = a->plan.gang_size,
+		.gang_job = a->plan.gang_size == 0,
+		.owner = json_inside(pod->j, owner)};
+
+	if (a->who->n_records > 0)
+		a->began = a->who->began;
+	if (a->plan.gang.at && !a->began.key)
+		a->began.key = queue_gang_key(&of);
+}
+
 /* What the pod that is there now says it needs. */
 static int read_plan(struct adoption *a, struct err *err)
 {
@@ -175,6 +191,7 @@ static int read_plan(struct adoption *a, struct err *err)
 		return err_set(err, ERR_INVALID, "it has no annotation " ANN_PLAN);
 	if (plan_read(text, &a->arena, &a->plan, err) < 0)
 		return err->code;
+	find_gang(a, &pod);
 	a->plan_hash = text_hash64(text);
 	a->grace_s = pod_grace(&a->pod.json, json_root(&a->pod.json));
 	if (plan_demand(&a->plan, holds_whole_servers(a->c, &a->plan), &a->arena, &a->demand, err) <

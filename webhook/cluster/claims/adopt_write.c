@@ -206,8 +206,7 @@ static struct claim_record *make_record(struct adoption *a, size_t i, int64_t wa
 		.parts = parts,
 		.n_parts = n};
 	r->gang = a->gang;
-	/* what takes the place of another record says what that said of its gang */
-	r->began = a->began.key || a->who->n_records == 0 ? a->began : a->who->began;
+	r->began = a->began;
 	r->take = a->take;
 	r->grace_s = a->grace_s;
 	r->servers = a->servers;
