@@ -397,6 +397,10 @@ static void write_all(struct claims *c, int64_t judged_ms)
 	size_t n = 0;
 
 	if (!edits) {
+		/* what has not ended counts as before, for the next round looks again */
+		for (size_t i = 0; i < p->n_records; i++)
+			if (p->records[i].who->act == CLAIM_END)
+				p->records[i].who->act = CLAIM_KEEP;
 		claims_until(c, judged_ms + CLAIMS_AWAY_MS);
 		return;
 	}
