@@ -8,9 +8,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Send a signal (0: none) to all that came of this process, itself left out; caught: to those alone who catch
- * it, and do not end by it. How many there were that have not ended; -1: /proc cannot be read. What
- * has ended and waits to be asked for is not counted. */
+/* Send a signal (0: none) to all that came of this process, itself left out; caught: to those alone
+ * who catch it, and do not end by it. How many there were that have not ended; -1: /proc cannot be
+ * read. What has ended and waits to be asked for is not counted. */
 int family_signal(pid_t root, int signal, bool caught);
 
 /* Did this process come of that one, and has not been asked for since it ended? */
