@@ -244,5 +244,38 @@ TEST(w11_a_larger_gpu_takes_no_seats)
 	pool_release(&p);
 }
 
+/* One member's claim says nothing but of which gang it is, as one that was adopted: he counts by
+ * the GPU by which his gang does, and gone no less than one of those who began. */
+TEST(w11_who_was_adopted_counts_as_the_others)
+{
+	struct demand_container half = {.name = SLICE("c"), .amount = 1, .percent = 50};
+	struct demand d = {.containers = &half, .n_containers = 1};
+	struct queue_pod p = {.uid = SLICE("g2"),
+		.namespace = SLICE("x"),
+		.demand = &d,
+		.gang = SLICE("g"),
+		.gang_size = 3};
+	struct queue_pod of[2] = {p, p};
+	struct gang_began began = {.size = 3, .bytes = 24000 * MB, .like = 16000 * MB};
+	struct pool pool;
+
+	pool_init(&pool, "a t4:28000");
+	began.key = queue_gang_key(&p);
+	for (unsigned gone = 0; gone < 2; gone++) {
+		struct queue_member members[2] = {
+			{.pod = &of[0], .began = began}, {.pod = gone ? NULL : &of[1],
+								 .began.key = began.key,
+								 .namespace = SLICE("x"),
+								 .bytes = 1000 * MB}};
+
+		of[0].gang_began.key = of[1].gang_began.key = p.gang_began.key = began.key;
+		queue_count_gangs(&pool.inv, &p, 1, members, 2);
+		assert_int_equal(p.gang_missing, 1);
+		assert_true(p.gang_left == 8000 * MB);
+	}
+	pool_release(&pool);
+}
+
 TESTS(w11_a_gang_never_has_more_than_it_began_with, w11_a_pod_asks_what_it_holds_at_once,
-	w11_a_key_is_of_its_namespace, w11_a_larger_gpu_takes_no_seats)
+	w11_a_key_is_of_its_namespace, w11_a_larger_gpu_takes_no_seats,
+	w11_who_was_adopted_counts_as_the_others)

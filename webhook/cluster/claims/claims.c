@@ -94,7 +94,8 @@ static bool see_record(struct claims *c, const char *server, const struct claim_
 		h->gang = arena_strdup(&p->arena, slice_of(r->gang));
 		p->gangs = true;
 	}
-	if (r->began.size >= h->began.size)
+	/* what one of its records does not say another does */
+	if (r->began.size >= h->began.size && (r->began.key || !h->began.key))
 		h->began = r->began;
 	for (size_t i = 0; r->began.key && i < claim->n_parts; i++)
 		h->bytes += claim->parts[i].bytes;

@@ -18,6 +18,7 @@ const char *address_said(const struct claim_record *r, struct arena *a)
 const char *address_due(struct claims *c, const struct record *r, bool by_address)
 {
 	struct pod_shown pod;
+	const char *due;
 
 	if (!by_address)
 		return NULL;
@@ -25,7 +26,10 @@ const char *address_due(struct claims *c, const struct record *r, bool by_addres
 	/* what is said already costs no memory, so that none is lacking for it */
 	if (pod.seen == POD_NOT_SHOWN || (r->ips && strcmp(r->ips, pod.ips) == 0))
 		return r->ips;
-	return *pod.ips ? arena_strdup(&c->now.arena, slice_of(pod.ips)) : NULL;
+	if (!*pod.ips)
+		return NULL;
+	due = arena_strdup(&c->now.arena, slice_of(pod.ips));
+	return due ? due : r->ips;
 }
 
 void address_write(const char *ips, struct claim_record *r, struct arena *a)

@@ -111,14 +111,16 @@ static bool is_of(const struct queue_member *m, const struct queue_pod *p)
 				  (p->gang_job || m->pod->gang_size == p->gang_size));
 }
 
-/* Of one that is gone, where its claim does not say what it asked, no less than of one of those who
- * began. */
-static uint64_t counts_as(const struct queue_member *m, const struct gpu *largest)
+/* By the GPU by which its gang is counted, whatever its own claim says. Of one that is gone, where
+ * its claim does not say what it asked, no less than of one of those who began. */
+static uint64_t counts_as(
+	const struct queue_member *m, const struct gang_began *began, const struct gpu *largest)
 {
-	uint64_t each = m->began.size ? m->began.bytes / m->began.size : 0;
+	const struct gang_began *of = m->began.size ? &m->began : began;
+	uint64_t each = of->size ? of->bytes / of->size : 0;
 
 	if (m->pod)
-		return queue_size_in(m->pod->demand, &m->began, largest);
+		return queue_size_in(m->pod->demand, m->began.like ? &m->began : began, largest);
 	if (m->began.asks)
 		return m->began.asks;
 	return m->bytes > each ? m->bytes : each;
@@ -128,29 +130,29 @@ static void count_one(const struct gpu *largest, struct queue_pod *p,
 	const struct queue_member *members, size_t n_members)
 {
 	uint32_t key = p->gang_began.key, live = 0, taken = 0;
+	size_t from = first_of(members, n_members, key), to = from;
 	struct gang_began began = {0};
 	uint64_t held = 0;
 	bool ended = false;
 
-	for (size_t i = first_of(members, n_members, key);
-		i < n_members && key_of(&members[i]) == key; i++) {
-		const struct queue_member *m = &members[i];
+	for (; to < n_members && key_of(&members[to]) == key; to++) {
+		const struct queue_member *m = &members[to];
 
-		if (!is_of(m, p))
+		if (!is_of(m, p) || !m->pod)
 			continue;
-		if (m->ended) {
-			ended = ended || (p->owner.at && m->pod->owner.at &&
-						 slice_eq(m->pod->owner, p->owner));
-			continue;
-		}
-		taken++;
-		held = add(held, counts_as(m, largest));
-		if (!m->pod || m->leaving)
+		ended = ended || (m->ended && p->owner.at && m->pod->owner.at &&
+					 slice_eq(m->pod->owner, p->owner));
+		if (m->ended || m->leaving)
 			continue;
 		live++;
 		if (m->began.size > began.size)
 			began = m->began;
 	}
+	for (size_t i = from; i < to; i++)
+		if (is_of(&members[i], p) && !members[i].ended) {
+			taken++;
+			held = add(held, counts_as(&members[i], &began, largest));
+		}
 	p->gang_let_go = live ? live : ended;
 	p->gang_missing = taken < began.size ? began.size - taken : 0;
 	p->gang_left = held < began.bytes ? began.bytes - held : 0;
