@@ -39,6 +39,13 @@ void child_close(int *fd)
 	*fd = -1;
 }
 
+void child_close_pidfd(struct child *s)
+{
+	if (s->pidfd >= 0)
+		loop_drop(s->all->cfg.loop, s->pidfd);
+	child_close(&s->pidfd);
+}
+
 int child_reap(struct child *s)
 {
 	int status = 0;
@@ -46,7 +53,7 @@ int child_reap(struct child *s)
 	/* Of another gate's it is not ours to ask. */
 	if (s->pid <= 0 || waitpid(s->pid, &status, WNOHANG) <= 0)
 		status = 0;
-	child_close(&s->pidfd);
+	child_close_pidfd(s);
 	child_close(&s->listener);
 	s->pid = 0;
 	return status;

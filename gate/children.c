@@ -175,7 +175,7 @@ void child_put(struct children *all, struct child *s)
 
 void child_free(struct child *s)
 {
-	child_close(&s->pidfd);
+	child_close_pidfd(s);
 	child_close(&s->listener);
 	free(s->share);
 	free(s->cgroup);

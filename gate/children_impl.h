@@ -95,6 +95,8 @@ void child_stop(struct child *s, bool by_force);
 int child_reap(struct child *s);
 /* Close it, if it is open. */
 void child_close(int *fd);
+/* The same, of its pidfd, of which the loop tells nothing more. */
+void child_close_pidfd(struct child *s);
 
 /* ---- child_process.c ---- */
 

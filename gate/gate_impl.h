@@ -34,7 +34,7 @@
 /* After a connection that could not be taken, for want of a descriptor or of memory. */
 #define GUEST_AGAIN_MS 1000
 /* A server that listens takes a connection within this time. */
-#define GUEST_DIAL_MS 5000
+#define GUEST_DIAL_MS 10000
 /* A session comes in so many pieces, since each is judged from the beginning on. */
 #define GUEST_PIECES_MAX 32
 /* And of whom it is refused after more than so many, that was a try. */

@@ -194,10 +194,10 @@ bool guest_has_place(const struct guest *x)
 }
 
 /* Else a crowd that comes and goes would never run out of tries. A probe by who holds a claim,
- * which says nothing, is no try. */
+ * which says nothing, is no try; nor is waiting while nobody knows who holds one. */
 static void count_who_left(struct guest *x)
 {
-	if (x->stage != GUEST_CLAIM || (x->holds && x->judged == 0))
+	if (x->stage != GUEST_CLAIM || !x->gate->readable || (x->holds && x->judged == 0))
 		return;
 	metric_add(x->gate->metrics, METRIC_REFUSED, x->holds ? REFUSED_SESSION : REFUSED_NO_CLAIM,
 		0, 1);

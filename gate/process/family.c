@@ -24,6 +24,7 @@
 struct kin {
 	pid_t pid, parent;
 	bool over;
+	uint64_t began; /* as family_began says */
 };
 
 static bool read_proc(pid_t pid, const char *name, char *to, size_t max)
@@ -85,28 +86,31 @@ bool family_has(pid_t root, pid_t pid)
 		parent = family_parent(at);
 		if (parent == root)
 			return true;
-		if (parent == 0 && (at == pid || family_began(at) != 0))
+		if (parent == 0 && (at == pid || at == 1 || family_began(at) != 0))
 			return false;
 		at = parent == 0 ? pid : parent;
 	}
 	return false;
 }
 
-uint64_t family_began(pid_t pid)
+/* The 22nd field; at is the third, the state. */
+static uint64_t began_in(const char *at)
 {
-	char text[1024];
-	const char *at;
-	struct slice rest, word = {0};
+	struct slice rest = slice_of(at), word = {0};
 	uint64_t began;
 
-	if (pid <= 0 || !read_stat(pid, text, sizeof(text), &at))
-		return 0;
-	rest = slice_of(at);
-	/* the 22nd field; state is the third */
 	for (int i = 3; i <= 22; i++)
 		if (!text_word(&rest, &word))
 			return 0;
 	return text_u64(word, UINT64_MAX, &began) ? began : 0;
+}
+
+uint64_t family_began(pid_t pid)
+{
+	char text[1024];
+	const char *at;
+
+	return pid > 0 && read_stat(pid, text, sizeof(text), &at) ? began_in(at) : 0;
 }
 
 /* All processes of the machine; free() it. */
@@ -131,7 +135,8 @@ static struct kin *read_all(size_t *ret_n)
 			all = more;
 			cap = cap ? 2 * cap : 256;
 		}
-		all[n++] = (struct kin){(pid_t)pid, (pid_t)parent, at[0] == 'Z' || at[0] == 'X'};
+		all[n++] = (struct kin){
+			(pid_t)pid, (pid_t)parent, at[0] == 'Z' || at[0] == 'X', began_in(at)};
 	}
 	if (proc)
 		(void)closedir(proc);
@@ -185,13 +190,13 @@ static bool catches(pid_t pid, int signal)
 }
 
 /* Its number may be another's since it was read: what is held is looked at again. */
-static void send_to(pid_t root, pid_t pid, int signal)
+static void send_to(const struct kin *one, int signal)
 {
-	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	int fd = (int)syscall(SYS_pidfd_open, one->pid, 0);
 
 	if (fd < 0)
 		return;
-	if (family_has(root, pid))
+	if (family_began(one->pid) == one->began)
 		(void)syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0);
 	(void)close(fd);
 }
@@ -205,7 +210,7 @@ int family_signal(pid_t root, int signal, bool caught)
 		return -1;
 	for (size_t i = 0; i < n; i++)
 		if (signal && (!caught || catches(all[i].pid, signal)))
-			send_to(root, all[i].pid, signal);
+			send_to(&all[i], signal);
 	free(all);
 	return (int)n;
 }

@@ -255,7 +255,7 @@ def test_place_for_others(make, mode, places):
 
 
 def test_server_that_takes_nobody(make):
-    """A server whose queue is full is dialled for five seconds."""
+    """A server whose queue is full is dialled for ten seconds."""
     world = make("hung", spec={"mode": "address"}, options=("--look", "0"))
     assert_refused(holder(world, 1).dial())
     until(lambda: world.refused("server") == 1, "count")
