@@ -123,7 +123,7 @@ static int read_list(struct settings_reader *r, const struct yaml_node *seq,
 	const char **texts = to;
 	struct slice *slices = NULL;
 	char found[80];
-	int rc = 0;
+	int rc;
 
 	if (!yaml_is(seq, YAML_SEQ))
 		return yaml_err(seq, r->err, ERR_INVALID, "found %s, expected a sequence of %s",
