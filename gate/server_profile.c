@@ -189,19 +189,6 @@ static int read_spec(
 	return yaml_get_duration(spec, "grace", 0, SERVER_PROFILE_GRACE_MAX_MS, &p->grace_ms, err);
 }
 
-static int need_text(
-	const struct yaml_node *root, const char *key, const char *expected, struct err *err)
-{
-	struct yaml_node *node;
-	char found[80];
-	int rc = yaml_need_as(root, key, expected, &node, err);
-
-	if (rc == 0 && !yaml_is_str(node, expected))
-		rc = yaml_err(node, err, ERR_INVALID, "found %s, expected %s",
-			yaml_found(node, found), expected);
-	return rc;
-}
-
 static int read_root(
 	const struct yaml_node *root, struct arena *a, struct server_profile *p, struct err *err)
 {
@@ -210,8 +197,8 @@ static int read_root(
 	int rc;
 
 	if ((rc = yaml_as_map(root, err)) != 0 ||
-		(rc = need_text(root, "apiVersion", API_VERSION, err)) != 0 ||
-		(rc = need_text(root, "kind", SERVER_PROFILE_KIND, err)) != 0 ||
+		(rc = yaml_need_word(root, "apiVersion", API_VERSION, err)) != 0 ||
+		(rc = yaml_need_word(root, "kind", SERVER_PROFILE_KIND, err)) != 0 ||
 		(rc = yaml_known(root, err, "apiVersion", "kind", "metadata", "spec", NULL)) != 0 ||
 		(rc = yaml_need(root, "metadata", &metadata, err)) != 0 ||
 		(rc = yaml_known(metadata, err, "name", "labels", "annotations", NULL)) != 0 ||
