@@ -44,7 +44,7 @@ int document_server_profile(struct slice text, struct arena *a, struct err *err)
 	return server_profile_read("profile.yaml", text, a, &p, err);
 }
 
-static int of_json(struct slice text, struct arena *a, struct err *err,
+int document_of_json(struct slice text, struct arena *a, struct err *err,
 	int (*read)(const struct json *j, struct arena *a, struct err *err))
 {
 	struct json j = {0};
@@ -67,7 +67,7 @@ static int read_policy(const struct json *j, struct arena *a, struct err *err)
 
 int document_policy(struct slice text, struct arena *a, struct err *err)
 {
-	return of_json(text, a, err, read_policy);
+	return document_of_json(text, a, err, read_policy);
 }
 
 static int read_server(const struct json *j, struct arena *a, struct err *err)
@@ -79,5 +79,5 @@ static int read_server(const struct json *j, struct arena *a, struct err *err)
 
 int document_server_object(struct slice text, struct arena *a, struct err *err)
 {
-	return of_json(text, a, err, read_server);
+	return document_of_json(text, a, err, read_server);
 }

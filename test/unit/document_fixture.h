@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/json/json_read.h"
 #include "base/slice.h"
 
 typedef int document_reader(struct slice text, struct arena *a, struct err *err);
@@ -13,5 +14,9 @@ typedef int document_reader(struct slice text, struct arena *a, struct err *err)
 document_reader document_settings, document_launcher, document_pool, document_server_profile;
 /* As the API server gives them: a GPUPolicy, a GPUServer. */
 document_reader document_policy, document_server_object;
+
+/* JSON, given to `read`. */
+int document_of_json(struct slice text, struct arena *a, struct err *err,
+	int (*read)(const struct json *j, struct arena *a, struct err *err));
 
 #endif

@@ -72,14 +72,8 @@ static int patched(struct slice text, struct arena *a, struct err *err)
 static int of_json(struct slice text, struct arena *a, struct err *err,
 	int (*read)(const struct json *j, struct arena *a, struct err *err))
 {
-	struct json j = {0};
-	char *copy = NULL;
-	int rc = json_read_copy(&j, text.at, text.len, 10000, &copy, err);
+	int rc = document_of_json(text, a, err, read);
 
-	if (rc == 0)
-		rc = read(&j, a, err);
-	json_release(&j);
-	free(copy);
 	return rc == 0 && a->failed ? out_of_memory(err) : rc;
 }
 

@@ -79,13 +79,25 @@ TEST(test_what_a_client_says)
 	}
 }
 
+struct spoken {
+	const char *bytes;
+	size_t len;
+	enum session_word word;
+};
+
+static void judge_all(const struct spoken *cases, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		enum session_word word = judge(cases[i].bytes, cases[i].len);
+
+		if (word != cases[i].word)
+			fail_msg("case %zu: %d", i, (int)word);
+	}
+}
+
 TEST(test_frames)
 {
-	static const struct {
-		const char *bytes;
-		size_t len;
-		enum session_word word;
-	} cases[] = {
+	static const struct spoken cases[] = {
 #define SAYS(word, text) {PREFACE text, sizeof(PREFACE text) - 1, SESSION_##word}
 		SAYS(OURS, SETTINGS "\0\0\7\1\4\0\0\0\1" ONE),
 		SAYS(MISSING, SETTINGS "\0\0\1\1\4\0\0\0\1\x82"),
@@ -125,23 +137,14 @@ TEST(test_frames)
 		SAYS(BROKEN, SETTINGS "\0\0\5\1\4\0\0\0\1\x10\3x-s"),
 	};
 
-	for (size_t i = 0; i < COUNT(cases); i++) {
-		enum session_word word = judge(cases[i].bytes, cases[i].len);
-
-		if (word != cases[i].word)
-			fail_msg("case %zu: %d", i, (int)word);
-	}
+	judge_all(cases, COUNT(cases));
 	assert_int_equal(judge("", 0), SESSION_MORE);
 }
 
 /* HTTP/1 is read in one way alone. */
 TEST(test_heads)
 {
-	static const struct {
-		const char *bytes;
-		size_t len;
-		enum session_word word;
-	} cases[] = {
+	static const struct spoken cases[] = {
 #define READS(word, text) {text, sizeof(text) - 1, SESSION_##word}
 #define LINE "HEAD / HTTP/1.1\r\n"
 		READS(OURS, LINE "Host: a\r\nX-S: u\r\n\r\n"),
@@ -177,12 +180,7 @@ TEST(test_heads)
 		READS(BROKEN, LINE "a: \0\r\nx-s: u\r\n\r\n"),
 	};
 
-	for (size_t i = 0; i < COUNT(cases); i++) {
-		enum session_word word = judge(cases[i].bytes, cases[i].len);
-
-		if (word != cases[i].word)
-			fail_msg("case %zu: %d", i, (int)word);
-	}
+	judge_all(cases, COUNT(cases));
 }
 
 /* It does not go on for ever. */

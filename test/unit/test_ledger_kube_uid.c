@@ -215,6 +215,22 @@ TEST(test_r19_replaced_while_it_is_taken_over)
 	assert_true(in_time(replaced_while_it_is_taken_over));
 }
 
+/* Servers a and b with so many GPUs; c is about to take something back, and what else is to be
+ * waits for it so long. */
+static void begin_busy(struct ledger_fixture *f, unsigned gpus, int ms)
+{
+	ledger_fixture_init(f);
+	kube_store_server(f->store, "a", gpus, 16000, "");
+	kube_store_server(f->store, "b", gpus, 16000, "");
+	kube_store_server(f->store, "c", 1, 8000, "");
+	ledger_fixture_begin(f);
+	ledger_must_take(f, "busy", "app c 1 8000");
+	assert_string_equal(f->answer.parts[0].server, "c");
+	kube_store_fault(f->store, STORE_SLOW, "PUT", STATUS_OF("c"), ms, 1);
+	ledger_undo(f, f->answer.ticket);
+	assert_true(api_wait(f->api, "PUT", STATUS_OF("c"), 2));
+}
+
 static bool taken_over_while_it_is_given_back(void)
 {
 	static const char theirs[] = CLAIM_OF("u1", "u1", "pending", "'a','b'", WHOLE, "cc");
@@ -224,17 +240,7 @@ static bool taken_over_while_it_is_given_back(void)
 	bool well;
 	char *text;
 
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 1, 16000, "");
-	kube_store_server(f.store, "b", 1, 16000, "");
-	kube_store_server(f.store, "c", 1, 8000, "");
-	ledger_fixture_begin(&f);
-	/* What is to be taken back waits. */
-	ledger_must_take(&f, "busy", "app c 1 8000");
-	assert_string_equal(f.answer.parts[0].server, "c");
-	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("c"), 4500, 1);
-	ledger_undo(&f, f.answer.ticket);
-	assert_true(api_wait(f.api, "PUT", STATUS_OF("c"), 2));
+	begin_busy(&f, 1, 4500);
 	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 1, 1);
 	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 400, 1);
 	assert_int_equal(pthread_create(&thread, NULL, take_slowly, &f), 0);
@@ -396,17 +402,7 @@ TEST(test_r1_parts_of_two_reviews_are_no_claim)
 	struct ledger_fixture f;
 	pthread_t thread;
 
-	ledger_fixture_init(&f);
-	kube_store_server(f.store, "a", 2, 16000, "");
-	kube_store_server(f.store, "b", 2, 16000, "");
-	kube_store_server(f.store, "c", 1, 8000, "");
-	ledger_fixture_begin(&f);
-	/* What is to be taken back waits. */
-	ledger_must_take(&f, "busy", "app c 1 8000");
-	assert_string_equal(f.answer.parts[0].server, "c");
-	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("c"), 1500, 1);
-	ledger_undo(&f, f.answer.ticket);
-	assert_true(api_wait(f.api, "PUT", STATUS_OF("c"), 2));
+	begin_busy(&f, 2, 1500);
 	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 300, 1);
 	assert_int_equal(pthread_create(&thread, NULL, take_three, &f), 0);
 	assert_true(kube_store_wait_claims(f.store, "a", "u1", 1));

@@ -15,20 +15,6 @@
 #define API "{'apiVersion':'poolgate.io/v1alpha1','kind':"
 #define NAMED "'metadata':{'name':'x','labels':{'a':'b'}},"
 
-static int of_json(struct slice text, struct arena *a, struct err *err,
-	int (*read)(const struct json *j, struct arena *a, struct err *err))
-{
-	struct json j = {0};
-	char *copy = NULL;
-	int rc = json_read_copy(&j, text.at, text.len, 10000, &copy, err);
-
-	if (rc == 0)
-		rc = read(&j, a, err);
-	json_release(&j);
-	free(copy);
-	return rc;
-}
-
 static int read_inventory(const struct json *j, struct arena *a, struct err *err)
 {
 	struct probe_inventory inv;
@@ -38,7 +24,7 @@ static int read_inventory(const struct json *j, struct arena *a, struct err *err
 
 static int inventory(struct slice text, struct arena *a, struct err *err)
 {
-	return of_json(text, a, err, read_inventory);
+	return document_of_json(text, a, err, read_inventory);
 }
 
 static int plan(struct slice text, struct arena *a, struct err *err)
