@@ -6,8 +6,7 @@
 struct lists {
 	struct slice uid;
 	struct arena *a;
-	struct claim_record *records;
-	const char **on;
+	struct claim_on *on;
 	size_t n, cap;
 };
 
@@ -22,29 +21,17 @@ static bool copy_list(void *ctx, const struct server_object *o)
 	if (at < 0 || l->n == l->cap)
 		return true;
 	r = &o->status.claims[at];
-	copy = &l->records[l->n];
+	copy = arena_alloc(a, sizeof(*copy));
+	if (!copy)
+		return false;
 	copy->claim.state = r->claim.state;
 	copy->open = r->open;
 	copy->n_servers = r->n_servers;
 	copy->servers = arena_array(a, r->n_servers, sizeof(char *));
 	for (size_t i = 0; copy->servers && i < r->n_servers; i++)
 		copy->servers[i] = arena_strdup(a, slice_of(r->servers[i]));
-	l->on[l->n] = arena_strdup(a, slice_of(o->name));
-	l->n++;
+	l->on[l->n++] = (struct claim_on){arena_strdup(a, slice_of(o->name)), copy, false};
 	return !a->failed;
-}
-
-/* Does every server that this record lists hold a record with the same list, and is none of them
- * open (R19)? */
-static bool is_whole(const struct lists *l, const struct claim_record *r)
-{
-	size_t found = 0;
-
-	for (size_t i = 0; i < r->n_servers; i++)
-		for (size_t k = 0; k < l->n; k++)
-			found += strcmp(l->on[k], r->servers[i]) == 0 && !l->records[k].open &&
-				 claim_record_same_servers(r, &l->records[k]);
-	return r->n_servers > 0 && found == r->n_servers;
 }
 
 /* Is it on just those servers that its pod was told (carrier.h)? */
@@ -70,18 +57,17 @@ bool adopt_whole(struct servers *s, struct slice uid, size_t n_records, const st
 {
 	struct lists l = {.uid = uid,
 		.a = a,
-		.records = arena_array(a, n_records, sizeof(struct claim_record)),
-		.on = arena_array(a, n_records, sizeof(char *)),
+		.on = arena_array(a, n_records, sizeof(struct claim_on)),
 		.cap = n_records};
 	const struct claim_record *best = NULL;
 
-	if (!l.records || !l.on)
+	if (!l.on)
 		return false;
 	servers_each(s, copy_list, &l);
 	for (size_t i = 0; i < l.n && !a->failed; i++)
-		if (is_whole(&l, &l.records[i]) &&
-			(!best || worth(d, &l.records[i]) > worth(d, best)))
-			best = &l.records[i];
+		if (claim_is_whole(l.on, l.n, l.on[i].record) &&
+			(!best || worth(d, l.on[i].record) > worth(d, best)))
+			best = l.on[i].record;
 	if (!best)
 		return false;
 	*ret_servers = best->servers;

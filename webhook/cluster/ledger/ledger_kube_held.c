@@ -10,31 +10,9 @@
 
 /* ---- looking ---- */
 
-static bool lists(const struct claim_record *r, const char *server)
-{
-	for (size_t i = 0; i < r->n_servers; i++)
-		if (strcmp(r->servers[i], server) == 0)
-			return true;
-	return false;
-}
-
-/* Does every server that it lists hold a part with the same list, its own among them, and says the
- * first that these are all (rule R19)? */
-static bool is_whole(const struct held_part *parts, size_t n, const struct held_part *p)
-{
-	size_t found = 0;
-
-	for (size_t i = 0; i < n; i++)
-		found += !parts[i].left && !parts[i].record->open &&
-			 claim_record_same_servers(parts[i].record, p->record) &&
-			 lists(p->record, parts[i].server);
-	return p->record->n_servers > 0 && found == p->record->n_servers;
-}
-
 bool take_find(struct take *t, struct found *ret)
 {
 	const struct servers *s = t->l->servers;
-	const struct claim_record *whole = NULL;
 	size_t n = 0;
 
 	*ret = (struct found){0};
@@ -50,7 +28,7 @@ bool take_find(struct take *t, struct found *ret)
 
 		if (at < 0)
 			continue;
-		ret->parts[n] = (struct held_part){
+		ret->parts[n] = (struct claim_on){
 			.server = arena_strdup(t->arena, slice_of(h->object.name)),
 			.record = &h->object.status.claims[at]};
 		ret->parts[n].left = ret->parts[n].record->take != t->ticket &&
@@ -60,14 +38,16 @@ bool take_find(struct take *t, struct found *ret)
 	ret->n = n;
 	/* Servers are in the order of their names, so of two whole claims everybody finds the same
 	 * one first. */
-	for (size_t i = 0; i < n && !whole; i++)
-		if (is_whole(ret->parts, n, &ret->parts[i]))
-			whole = ret->parts[i].record;
-	for (size_t i = 0; whole && i < n; i++)
-		ret->parts[i].whole = !ret->parts[i].left &&
-				      claim_record_same_servers(whole, ret->parts[i].record);
-	ret->whole = whole != NULL;
+	for (size_t i = 0; i < n && !ret->whole; i++)
+		if (claim_is_whole(ret->parts, n, ret->parts[i].record))
+			ret->whole = ret->parts[i].record;
 	return !t->arena->failed;
+}
+
+/* Is it one of the claim that is whole? */
+static bool is_of_whole(const struct found *f, const struct claim_on *p)
+{
+	return f->whole && !p->left && claim_record_same_servers(f->whole, p->record);
 }
 
 static bool among(const uint64_t *list, size_t n, uint64_t take)
@@ -171,7 +151,7 @@ int take_half(
 	if (!t->old)
 		return ledger_no_memory(err);
 	for (size_t i = 0; i < f->n; i++) {
-		const struct held_part *p = &f->parts[i];
+		const struct claim_on *p = &f->parts[i];
 		uint64_t take = p->record->take;
 
 		t->old[t->n_old] = (struct old_part){.server = p->server,
@@ -249,14 +229,15 @@ static bool copy_parts(const struct take *t, const struct found *f, struct claim
 	size_t n = 0;
 
 	for (size_t i = 0; i < f->n; i++)
-		n += f->parts[i].whole ? f->parts[i].record->claim.n_parts : 0;
+		n += is_of_whole(f, &f->parts[i]) ? f->parts[i].record->claim.n_parts : 0;
 	*ret = (struct claim_answer){.parts = arena_array(t->arena, n, sizeof(*ret->parts))};
 	if (!ret->parts)
 		return false;
 	for (size_t i = 0; i < f->n; i++) {
 		const struct claim *c = &f->parts[i].record->claim;
+		bool whole = is_of_whole(f, &f->parts[i]);
 
-		for (size_t k = 0; f->parts[i].whole && k < c->n_parts; k++)
+		for (size_t k = 0; whole && k < c->n_parts; k++)
 			ret->parts[ret->n_parts++] =
 				(struct claim_part){.server = f->parts[i].server,
 					.gpu = arena_strdup(t->arena, slice_of(c->parts[k].gpu)),
@@ -268,12 +249,8 @@ static bool copy_parts(const struct take *t, const struct found *f, struct claim
 /* The list of servers of the whole claim, copied. */
 static bool copy_list(const struct take *t, const struct found *f, struct claim_record *ret)
 {
-	const struct claim_record *from = NULL;
+	const struct claim_record *from = f->whole;
 
-	for (size_t i = 0; i < f->n && !from; i++)
-		from = f->parts[i].whole ? f->parts[i].record : NULL;
-	if (!from)
-		return false;
 	*ret = (struct claim_record){.n_servers = from->n_servers,
 		.servers = arena_array(t->arena, from->n_servers, sizeof(char *))};
 	for (size_t i = 0; ret->servers && i < from->n_servers; i++)
@@ -289,7 +266,8 @@ static const uint64_t *copy_takes(
 
 	for (size_t i = 0; takes && i < list->n_servers; i++)
 		for (size_t k = 0; k < f->n; k++)
-			if (f->parts[k].whole && strcmp(f->parts[k].server, list->servers[i]) == 0)
+			if (is_of_whole(f, &f->parts[k]) &&
+				strcmp(f->parts[k].server, list->servers[i]) == 0)
 				takes[i] = f->parts[k].record->take;
 	return takes;
 }
@@ -336,7 +314,7 @@ static bool is_this_take(const struct take *t, const struct found *f)
 	size_t n = 0;
 
 	for (size_t i = 0; i < f->n; i++)
-		if (f->parts[i].whole) {
+		if (is_of_whole(f, &f->parts[i])) {
 			if (f->parts[i].record->take != t->ticket)
 				return false;
 			n++;
@@ -374,14 +352,14 @@ bool take_settle(struct take *t, bool *ret_shared)
 	if (!is_this_take(t, &f))
 		return false;
 	for (size_t i = 0; i < f.n; i++) {
-		const struct held_part *p = &f.parts[i];
+		const struct claim_on *p = &f.parts[i];
 
-		if (p->whole)
+		if (is_of_whole(&f, p))
 			continue;
 		/* Another whole claim comes after ours, for its owner too; what was half for long
 		 * has no owner any more. What is half since a moment ago is on its way: its owner
 		 * will find ours. */
-		if (is_whole(f.parts, f.n, p) || take_may_replace(t, p->record->take))
+		if (claim_is_whole(f.parts, f.n, p->record) || take_may_replace(t, p->record->take))
 			take_back_later(t->l, t->uid, p->record->take, p->server, 0);
 		*ret_shared = *ret_shared || !take_is_mine(t, p->record->take);
 	}

@@ -87,22 +87,17 @@ int ledger_away(struct err *err);
 
 /* ---- ledger_kube_held.c ---- */
 
-/* What uid holds on one server, in the picture: valid while its lock is held. */
-struct held_part {
-	const char *server; /* in the take's arena */
-	const struct claim_record *record;
-	/* Of a try of this review that came to nothing: it goes. With what another review put in
-	 * the place of its other parts it makes no claim, even where both list the same servers. */
-	bool left;
-	bool whole; /* one of the claim that is whole */
-};
-
-/* What uid holds, in the order of the servers' names. */
+/* What uid holds in the picture, valid while its lock is held, in the order of the servers' names.
+ */
 struct found {
-	struct held_part *parts; /* in the take's scratch: until the next decision */
+	/* In the take's scratch: until the next decision. Left is what a try of this review wrote
+	 * that came to nothing, and goes: with what another review put in the place of its other
+	 * parts it makes no claim, even where both list the same servers. */
+	struct claim_on *parts;
 	size_t n;
-	bool whole; /* there is a whole claim (rule R1); of several, that with the first server by
-		       name */
+	/* One of the claim that is whole (rule R1); of several, of that with the first server by
+	 * name. NULL: there is none. */
+	const struct claim_record *whole;
 };
 
 /* All with the lock held. */

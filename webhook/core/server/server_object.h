@@ -257,6 +257,16 @@ const struct condition *server_status_condition(const struct server_status *s, c
 /* Do both list the same servers, in the same order? */
 bool claim_record_same_servers(const struct claim_record *x, const struct claim_record *y);
 
+/* One of the records that a uid has, and where it stands. */
+struct claim_on {
+	const char *server;
+	const struct claim_record *record;
+	bool left; /* of a try that came to nothing: it makes no claim with any other */
+};
+/* Rule R1: of all records of r's uid, does every server that r lists hold one with the same list,
+ * and says the first that these are all (R19)? */
+bool claim_is_whole(const struct claim_on *on, size_t n, const struct claim_record *r);
+
 /* Changes, in place; arrays grow in the arena; what is added is not copied (it must live as long as
  * the status). add: at the end, whatever the sums are. remove: the claim at this index.
  * set_condition: replaces the one of that type, whose unknown members stay, or adds it; `now` (RFC

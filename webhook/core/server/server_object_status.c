@@ -169,6 +169,24 @@ bool claim_record_same_servers(const struct claim_record *x, const struct claim_
 	return true;
 }
 
+static bool lists(const struct claim_record *r, const char *server)
+{
+	for (size_t i = 0; i < r->n_servers; i++)
+		if (strcmp(r->servers[i], server) == 0)
+			return true;
+	return false;
+}
+
+bool claim_is_whole(const struct claim_on *on, size_t n, const struct claim_record *r)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < n; i++)
+		found += !on[i].left && !on[i].record->open &&
+			 claim_record_same_servers(on[i].record, r) && lists(r, on[i].server);
+	return r->n_servers > 0 && found == r->n_servers;
+}
+
 /* ---- conditions and the summary ---- */
 
 static const struct json_field condition_fields[] = {
