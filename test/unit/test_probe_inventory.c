@@ -231,6 +231,9 @@ TEST(follows_the_probe)
 	assert_string_equal(s->gpus[1].gpu.id, "b");
 	assert_true(s->gpus[1].gpu.missing);
 	assert_false(apply(&f, ANSWER("ready", "1", GPU("a", "false", "\"hot\""))));
+	/* be it with no bytes */
+	s->claims[0].claim.parts[0].bytes = 0;
+	assert_false(apply(&f, ANSWER("ready", "1", GPU("a", "false", "\"hot\""))));
 	server_status_remove_claim(s, 0);
 	assert_true(apply(&f, ANSWER("ready", "1", GPU("a", "false", "\"hot\""))));
 	assert_int_equal(s->n_gpus, 1);

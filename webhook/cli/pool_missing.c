@@ -56,7 +56,7 @@ struct pool_missing *pool_missing_find(
 
 			c = c ? c : largest(d, g);
 			need = c ? demand_bytes(c, g) : 0;
-			left = claimed < g->bytes ? g->bytes - claimed : 0;
+			left = gpu_left(g, claimed);
 			if (need && need <= g->bytes && inventory_usable(at, g) &&
 				selects(inv, d, at, g))
 				all[n++] =

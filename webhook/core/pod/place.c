@@ -51,12 +51,10 @@ static uint32_t **containers_gpus(const struct placing *p, struct err *err)
 		at->drain = false;
 		at->gpus = arena_copy(p->a, at->gpus, at->n_gpus, sizeof(*at->gpus));
 		for (size_t i = 0; at->gpus && i < at->n_gpus; i++) {
-			uint64_t held = p->held[at->first_gpu + i];
-
 			at->gpus[i].fit = at->gpus[i].fresh = true;
 			at->gpus[i].missing = false;
 			taken[at->first_gpu + i] =
-				held < at->gpus[i].bytes ? at->gpus[i].bytes - held : 0;
+				gpu_left(&at->gpus[i], p->held[at->first_gpu + i]);
 		}
 	}
 	if (p->a->failed || placement_containers(&inv, &use, &d, p->a, &ret) < 0)

@@ -180,6 +180,12 @@ static inline bool inventory_usable(const struct gpu_server *s, const struct gpu
 	return !s->drain && g->fit && g->fresh && !g->missing;
 }
 
+/* What claims of so many bytes leave of it: nothing where adopted ones are more than it has. */
+static inline uint64_t gpu_left(const struct gpu *g, uint64_t claimed)
+{
+	return claimed < g->bytes ? g->bytes - claimed : 0;
+}
+
 /* The server of that name or NULL (binary search). */
 const struct gpu_server *inventory_server(const struct inventory *inv, struct slice name);
 /* The GPU of that id on the server or NULL. */

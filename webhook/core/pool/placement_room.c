@@ -14,7 +14,7 @@ void room_note(const struct gpu_server *s, const uint64_t *claimed, uint64_t *re
 		uint64_t left = 0;
 
 		if (inventory_usable(s, g)) {
-			left = claimed[i] < g->bytes ? g->bytes - claimed[i] : 0;
+			left = gpu_left(g, claimed[i]);
 			differ = differ || (bytes && bytes != g->bytes);
 			bytes = g->bytes;
 			usable++;

@@ -200,9 +200,7 @@ void say_existing(const struct search *s, const struct filter *f, struct buf *b)
 
 static uint64_t free_bytes(const struct search *s, const struct gpu_server *server, size_t gpu)
 {
-	uint64_t claimed = s->use->claimed[server->first_gpu + gpu];
-
-	return claimed < server->gpus[gpu].bytes ? server->gpus[gpu].bytes - claimed : 0;
+	return gpu_left(&server->gpus[gpu], s->use->claimed[server->first_gpu + gpu]);
 }
 
 void say_best(const struct search *s, struct buf *b)

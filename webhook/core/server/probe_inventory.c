@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "base/json/json_record.h"
 #include "base/text.h"
+#include "webhook/core/server/server_object_impl.h"
 
 static bool has_gpu(const struct probe_gpu *gpus, size_t n, const char *id)
 {
@@ -99,55 +99,20 @@ bool probe_inventory_fresh(const struct probe_inventory *inv)
 	return inv->state != PROBE_UNKNOWN && inv->age_s <= inv->stale_after_s;
 }
 
-static bool same_text(const char *a, const char *b)
-{
-	return strcmp(a ? a : "", b ? b : "") == 0;
-}
-
-static bool same_gpu(const struct gpu *a, const struct gpu *b)
-{
-	return same_text(a->id, b->id) && same_text(a->parent, b->parent) &&
-	       same_text(a->model, b->model) && a->bytes == b->bytes && a->fit == b->fit &&
-	       a->missing == b->missing && same_text(a->why, b->why);
-}
-
 bool server_status_from_probe(
 	struct server_object *o, const struct probe_inventory *inv, struct arena *a)
 {
-	struct server_status *s = &o->status;
-	struct gpu_status *gpus = arena_array(a, inv->n_gpus + s->n_gpus, sizeof(*gpus));
-	size_t n = 0;
-	bool same;
+	struct gpu *gpus = arena_array(a, inv->n_gpus, sizeof(*gpus));
 
-	if (!gpus)
-		return false;
-	for (size_t i = 0; i < inv->n_gpus; i++) {
+	for (size_t i = 0; gpus && i < inv->n_gpus; i++) {
 		const struct probe_gpu *p = &inv->gpus[i];
-		ptrdiff_t old = server_status_gpu(s, slice_of(p->id));
 
-		if (old >= 0)
-			gpus[n] = s->gpus[old];
-		gpus[n].gpu.id = p->id;
-		gpus[n].gpu.parent = p->parent;
-		gpus[n].gpu.model = p->model;
-		gpus[n].gpu.bytes = p->bytes;
-		gpus[n].gpu.fit = p->fit;
-		gpus[n].gpu.missing = false;
-		gpus[n++].gpu.why = p->why;
+		gpus[i] = (struct gpu){.id = p->id,
+			.parent = p->parent,
+			.model = p->model,
+			.bytes = p->bytes,
+			.fit = p->fit,
+			.why = p->why};
 	}
-	for (size_t i = 0; i < s->n_gpus; i++) {
-		if (has_gpu(inv->gpus, inv->n_gpus, s->gpus[i].gpu.id) ||
-			server_status_claimed(s, i) == 0)
-			continue;
-		gpus[n] = s->gpus[i];
-		gpus[n++].gpu.missing = true;
-	}
-	same = n == s->n_gpus;
-	for (size_t i = 0; same && i < n; i++)
-		same = same_gpu(&gpus[i].gpu, &s->gpus[i].gpu);
-	if (same)
-		return false;
-	s->gpus = gpus;
-	s->n_gpus = n;
-	return true;
+	return gpus && server_status_replace_gpus(&o->status, gpus, inv->n_gpus, a);
 }

@@ -22,5 +22,11 @@ bool server_object_guarded(const struct server_object *o);
 bool server_object_fresh(const struct server_object *o);
 /* Does GPU i (index into status.gpus) take new claims, as far as it has room? */
 bool server_gpu_usable(const struct server_object *o, size_t i);
+/* Rule R10: these are the server's GPUs now, whose strings the status borrows. What it has beside
+ * one that was there stays; GPUs that have vanished stay behind them as missing, while a claim is
+ * on them. True when that differs from the status (then it was changed). False with a->failed when
+ * out of memory. */
+bool server_status_replace_gpus(
+	struct server_status *s, const struct gpu *gpus, size_t n, struct arena *a);
 
 #endif

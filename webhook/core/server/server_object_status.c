@@ -251,13 +251,11 @@ static void write_summary(const void *of, struct buf *out)
 	struct summary sum = {.gpus = s->n_gpus, .claims = s->n_claims, .rest = s->summary_rest};
 
 	for (size_t i = 0; i < s->n_gpus; i++) {
-		uint64_t bytes = s->gpus[i].gpu.bytes, claimed = server_status_claimed(s, i);
-
 		if (!server_gpu_usable(o, i))
 			continue;
 		sum.fit++;
-		/* adopted claims may be more than it has */
-		if (claimed < bytes && __builtin_add_overflow(sum.free, bytes - claimed, &sum.free))
+		if (__builtin_add_overflow(sum.free,
+			    gpu_left(&s->gpus[i].gpu, server_status_claimed(s, i)), &sum.free))
 			sum.free = UINT64_MAX;
 	}
 	sum.free /= BYTES_PER_MB;

@@ -336,8 +336,7 @@ static int gpu_takes(const struct server_object *o, size_t gpu, const struct cla
 	if (plus(taken, wanted) > g->bytes)
 		return err_set(err, ERR_CONFLICT,
 			"%s of %s has %llu bytes free, %llu are asked for", g->id, o->name,
-			(unsigned long long)(taken < g->bytes ? g->bytes - taken : 0),
-			(unsigned long long)wanted);
+			(unsigned long long)gpu_left(g, taken), (unsigned long long)wanted);
 	return 0;
 }
 
@@ -359,76 +358,66 @@ int server_claim_fits(const struct server_object *o, const struct claim *claim,
 	return rc;
 }
 
-/* Are both lists of GPUs the same? */
-static bool same_gpus(const struct server_status *s, const struct gpu_status *gpus, size_t n)
+static bool same_gpu(const struct gpu *a, const struct gpu *b)
 {
-	if (s->n_gpus != n)
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		const struct gpu *a = &s->gpus[i].gpu, *b = &gpus[i].gpu;
-
-		if (!same(a->id, b->id) || !same(a->model, b->model) || a->bytes != b->bytes ||
-			a->fit != b->fit || a->missing != b->missing || !same(a->why, b->why))
-			return false;
-	}
-	return true;
+	return same(a->id, b->id) && same(a->parent, b->parent) && same(a->model, b->model) &&
+	       a->bytes == b->bytes && a->fit == b->fit && a->missing == b->missing &&
+	       same(a->why, b->why);
 }
 
-/* The GPU that the spec gives this id, with what the status has beside it; id NULL: out of memory.
- */
-static struct gpu_status listed_gpu(
-	const struct server_status *s, size_t number, const struct gpu_declared *d, struct arena *a)
+bool server_status_replace_gpus(
+	struct server_status *s, const struct gpu *gpus, size_t n, struct arena *a)
 {
-	struct gpu_status g = {.gpu = {.id = arena_fmt(a, "gpu-%zu", number),
-				       .model = d->model,
-				       .bytes = d->bytes,
-				       .fit = true,
-				       .why = ""}};
-	ptrdiff_t old = g.gpu.id ? server_status_gpu(s, slice_of(g.gpu.id)) : -1;
+	struct gpu_status *all = arena_array(a, n + s->n_gpus, sizeof(*all));
+	const struct server_status now = {.gpus = all, .n_gpus = n};
+	bool differs;
 
-	if (old >= 0) {
-		g.gpu.twin = s->gpus[old].gpu.twin;
-		g.closed = s->gpus[old].closed;
-		g.rest = s->gpus[old].rest;
+	if (!all)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		ptrdiff_t old = server_status_gpu(s, slice_of(gpus[i].id));
+
+		if (old >= 0)
+			all[i] = s->gpus[old];
+		all[i].gpu = gpus[i];
+		all[i].gpu.twin = old >= 0 ? s->gpus[old].gpu.twin : NULL;
 	}
-	return g;
+	for (size_t i = 0; i < s->n_gpus; i++) {
+		const char *id = s->gpus[i].gpu.id;
+
+		if (server_status_gpu(&now, slice_of(id)) >= 0 || !is_claimed(s, id))
+			continue;
+		all[n] = s->gpus[i];
+		all[n++].gpu.missing = true;
+	}
+	differs = n != s->n_gpus;
+	for (size_t i = 0; !differs && i < n; i++)
+		differs = !same_gpu(&all[i].gpu, &s->gpus[i].gpu);
+	if (differs) {
+		s->gpus = all;
+		s->n_gpus = n;
+	}
+	return differs;
 }
 
 bool server_status_from_spec(struct server_object *o, struct arena *a)
 {
-	struct server_status *s = &o->status;
-	struct gpu_status *gpus;
+	struct gpu *gpus;
 	size_t n = 0, listed = 0;
 
 	if (o->probe_url)
 		return false;
 	for (size_t i = 0; i < o->n_declared; i++)
 		listed += o->declared[i].count;
-	gpus = arena_array(a, listed + s->n_gpus, sizeof(*gpus));
-	if (!gpus)
-		return false;
-	for (size_t i = 0; i < o->n_declared; i++)
-		for (uint32_t j = 0; j < o->declared[i].count && !a->failed; j++, n++)
-			gpus[n] = listed_gpu(s, n, &o->declared[i], a);
-	if (a->failed)
-		return false;
-	listed = n;
-	for (size_t i = 0; i < s->n_gpus; i++) {
-		const char *id = s->gpus[i].gpu.id;
-		bool gone = true;
-
-		for (size_t j = 0; j < listed && gone; j++)
-			gone = !gpus[j].gpu.id || strcmp(gpus[j].gpu.id, id) != 0;
-		if (!gone || !is_claimed(s, id))
-			continue;
-		gpus[n] = s->gpus[i];
-		gpus[n++].gpu.missing = true;
-	}
-	if (same_gpus(s, gpus, n))
-		return false;
-	s->gpus = gpus;
-	s->n_gpus = n;
-	return true;
+	gpus = arena_array(a, listed, sizeof(*gpus));
+	for (size_t i = 0; gpus && i < o->n_declared; i++)
+		for (uint32_t j = 0; j < o->declared[i].count; j++, n++)
+			gpus[n] = (struct gpu){.id = arena_fmt(a, "gpu-%zu", n),
+				.model = o->declared[i].model,
+				.bytes = o->declared[i].bytes,
+				.fit = true,
+				.why = ""};
+	return !a->failed && server_status_replace_gpus(&o->status, gpus, n, a);
 }
 
 bool server_status_prune(struct server_status *s)

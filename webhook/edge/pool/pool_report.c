@@ -99,8 +99,7 @@ static void add_gpu(const struct writer *w, const struct gpu_server *s, size_t i
 	add_str(w->out, i ? ",{\"id\":" : "{\"id\":", g->id);
 	add_str(w->out, ",\"model\":", g->model);
 	add_u64(w->out, ",\"bytes\":", g->bytes);
-	add_u64(w->out,
-		",\"freeBytes\":", g->missing || claimed > g->bytes ? 0 : g->bytes - claimed);
+	add_u64(w->out, ",\"freeBytes\":", g->missing ? 0 : gpu_left(g, claimed));
 	add_u64(w->out, ",\"claimedBytes\":", claimed);
 	add_u64(w->out, ",\"pendingBytes\":", w->v->usage.pending[s->first_gpu + i]);
 	add_bool(w->out, ",\"fit\":", g->fit);
@@ -203,13 +202,11 @@ static void add_summary(const struct writer *w)
 		const struct gpu_server *s = &v->inventory.servers[i];
 
 		for (size_t j = 0; j < s->n_gpus; j++) {
-			uint64_t claimed = v->usage.claimed[s->first_gpu + j];
-
 			sum.gpus++;
 			if (!inventory_usable(s, &s->gpus[j]))
 				continue;
 			sum.fit++;
-			sum.free += claimed < s->gpus[j].bytes ? s->gpus[j].bytes - claimed : 0;
+			sum.free += gpu_left(&s->gpus[j], v->usage.claimed[s->first_gpu + j]);
 		}
 	}
 	add_u64(w->out, "],\"summary\":{\"gpus\":", sum.gpus);
