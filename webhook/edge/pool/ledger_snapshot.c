@@ -7,95 +7,65 @@
 /* 8000 GPUs with labels and arrays take about 3 MiB. */
 #define SNAPSHOT_MAX (256u << 20)
 
-/* Must this GPU of the old picture be kept, although the new server (NULL: gone) may not have it?
- */
-static bool kept(const struct snapshot *old, const struct gpu_server *from, size_t gpu,
-	const struct gpu_server *to)
+/* Rule R10: behind the GPUs of `to` those that the old picture has of the server, and claims are
+ * on. Strings of the old picture end with it. */
+static void keep_missing(struct snapshot *s, struct gpu_server *to, const struct snapshot *old,
+	const struct gpu_server *from)
 {
-	return old->gpu_claims[from->first_gpu + gpu] > 0 &&
-	       !(to && inventory_gpu(to, slice_of(from->gpus[gpu].id)));
-}
+	size_t n = to->n_gpus;
+	struct gpu *gpus = arena_array(&s->arena, n + from->n_gpus, sizeof(*gpus));
 
-static size_t count_kept(
-	const struct snapshot *old, const struct gpu_server *from, const struct gpu_server *to)
-{
-	size_t n = 0;
+	if (gpus && n)
+		memcpy(gpus, to->gpus, n * sizeof(*gpus));
+	for (size_t i = 0; gpus && i < from->n_gpus; i++) {
+		const struct gpu_server one = {.gpus = &from->gpus[i], .n_gpus = 1};
+		struct gpu_server copy;
 
-	for (size_t i = 0; i < from->n_gpus; i++)
-		n += kept(old, from, i, to);
-	return n;
-}
-
-/* to gets the GPUs of declared (NULL: the server is gone) and behind them those of old that must be
- * kept. */
-static void merge_server(struct gpu_server *to, const struct gpu_server *declared,
-	const struct gpu_server *from, const struct snapshot *old, struct arena *a)
-{
-	size_t more = from ? count_kept(old, from, declared) : 0;
-	struct inventory one = {.servers = NULL, .n_servers = 1};
-	struct inventory copy;
-	size_t n = declared ? declared->n_gpus : 0;
-	struct gpu *gpus;
-
-	if (!declared) {
-		struct gpu_server shell = *from;
-
-		/* Strings of the old picture end with it. */
-		one.servers = &shell;
-		if (inventory_copy(&one, a, &copy, NULL) != 0)
-			return;
-		*to = copy.servers[0];
-		to->created_ms = -1;
-	} else {
-		*to = *declared;
-	}
-	if (more == 0)
-		return;
-	gpus = arena_array(a, n + more, sizeof(*gpus));
-	if (!gpus)
-		return;
-	for (size_t i = 0; i < n; i++)
-		gpus[i] = declared->gpus[i];
-	for (size_t i = 0; i < from->n_gpus; i++) {
-		struct gpu *g;
-
-		if (!kept(old, from, i, declared))
+		if (!old->gpu_claims[from->first_gpu + i] ||
+			inventory_gpu(to, slice_of(one.gpus->id)))
 			continue;
-		g = &gpus[n++];
-		*g = from->gpus[i];
-		g->id = arena_strdup(a, slice_of(from->gpus[i].id));
-		g->model = arena_strdup(a, slice_of(from->gpus[i].model));
-		g->why = "";
-		g->missing = true;
+		inventory_copy_server(&copy, &one, &s->arena);
+		if (s->arena.failed)
+			return;
+		gpus[n] = copy.gpus[0];
+		gpus[n].why = "";
+		gpus[n++].missing = true;
 	}
+	if (n == to->n_gpus)
+		return;
 	to->gpus = gpus;
 	to->n_gpus = n;
+	s->any_missing = true;
 }
 
 /* s->inv out of s->declared and what must be kept of old: both are sorted by name. */
 static void merge(struct snapshot *s, const struct snapshot *old)
 {
-	size_t i = 0, j = 0, n = 0, n_gpus = 0;
-	struct gpu_server *servers = arena_array(
-		&s->arena, s->declared.n_servers + old->inv.n_servers, sizeof(*servers));
+	size_t n = 0, n_gpus = 0, n_new = s->declared.n_servers, n_old = old->inv.n_servers;
+	struct gpu_server *servers = arena_array(&s->arena, n_new + n_old, sizeof(*servers));
 
-	while (servers && (i < s->declared.n_servers || j < old->inv.n_servers)) {
-		const struct gpu_server *d =
-			i < s->declared.n_servers ? &s->declared.servers[i] : NULL;
-		const struct gpu_server *o = j < old->inv.n_servers ? &old->inv.servers[j] : NULL;
+	for (size_t i = 0, j = 0; servers && (i < n_new || j < n_old);) {
+		const struct gpu_server *d = i < n_new ? &s->declared.servers[i] : NULL;
+		const struct gpu_server *o = j < n_old ? &old->inv.servers[j] : NULL;
 		int c = !d ? 1 : !o ? -1 : strcmp(d->name, o->name);
+		struct gpu_server *to = &servers[n], gone;
 
-		if (c > 0)
-			d = NULL;
-		if (c < 0)
-			o = NULL;
-		i += d != NULL;
-		j += o != NULL;
-		if (!d && (!o || count_kept(old, o, NULL) == 0))
+		if (c <= 0) {
+			*to = *d;
+		} else {
+			gone = *o;
+			gone.n_gpus = 0;
+			inventory_copy_server(to, &gone, &s->arena);
+			to->created_ms = -1;
+		}
+		if (c >= 0)
+			keep_missing(s, to, old, o);
+		i += c <= 0;
+		j += c >= 0;
+		if (c > 0 && to->n_gpus == 0)
 			continue;
-		merge_server(&servers[n], d, o, old, &s->arena);
-		servers[n].first_gpu = n_gpus;
-		n_gpus += servers[n].n_gpus;
+		to->first_gpu = n_gpus;
+		n_gpus += to->n_gpus;
 		n++;
 	}
 	s->inv = (struct inventory){.servers = servers, .n_servers = n, .n_gpus = n_gpus};
@@ -123,17 +93,6 @@ static void judge(struct snapshot *s)
 	}
 }
 
-static bool needs_merge(const struct snapshot *s, const struct snapshot *old)
-{
-	for (size_t i = 0; old && i < old->inv.n_servers; i++) {
-		const struct gpu_server *from = &old->inv.servers[i];
-
-		if (count_kept(old, from, inventory_server(&s->declared, slice_of(from->name))))
-			return true;
-	}
-	return false;
-}
-
 struct snapshot *snapshot_new(const struct inventory *declared, const struct snapshot *old)
 {
 	struct snapshot *s = calloc(1, sizeof(*s));
@@ -145,12 +104,11 @@ struct snapshot *snapshot_new(const struct inventory *declared, const struct sna
 		snapshot_free(s);
 		return NULL;
 	}
-	s->any_missing = needs_merge(s, old);
-	if (s->any_missing) {
+	s->inv = s->declared;
+	if (old)
 		merge(s, old);
+	if (s->any_missing)
 		judge(s);
-	} else
-		s->inv = s->declared;
 	s->claimed = arena_array(&s->arena, s->inv.n_gpus, sizeof(*s->claimed));
 	s->pending = arena_array(&s->arena, s->inv.n_gpus, sizeof(*s->pending));
 	s->gpu_claims = arena_array(&s->arena, s->inv.n_gpus, sizeof(*s->gpu_claims));
