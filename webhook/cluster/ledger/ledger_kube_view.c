@@ -6,28 +6,7 @@
 
 static int by_pod(const void *a, const void *b)
 {
-	const struct claim *x = a, *y = b;
-	int c = strcmp(x->namespace, y->namespace);
-
-	if (c == 0)
-		c = strcmp(x->name, y->name);
-	return c ? c : strcmp(x->key, y->key);
-}
-
-/* A copy of a server's part of a claim. */
-static void copy_claim(
-	const struct held *h, const struct claim *c, struct arena *a, struct claim *to)
-{
-	*to = *c;
-	to->key = arena_strdup(a, slice_of(c->key));
-	to->namespace = arena_strdup(a, slice_of(c->namespace));
-	to->name = arena_strdup(a, slice_of(c->name));
-	to->parts = arena_array(a, c->n_parts, sizeof(*to->parts));
-	for (size_t i = 0; to->parts && i < c->n_parts; i++)
-		to->parts[i] =
-			(struct claim_part){.server = arena_strdup(a, slice_of(h->object.name)),
-				.gpu = arena_strdup(a, slice_of(c->parts[i].gpu)),
-				.bytes = c->parts[i].bytes};
+	return claim_order(a, b);
 }
 
 /* Parts of one claim on several servers become one. */
@@ -116,7 +95,7 @@ static bool view_server(void *ctx, const struct server_entry *e)
 	to->n_claims = v->s->n_claims[e->index];
 	v->n_gpus += shown->n_gpus;
 	for (size_t i = 0; v->with_claims && i < status->n_claims; i++)
-		copy_claim(e->held, &status->claims[i].claim, v->a, &v->claims[v->n_claims++]);
+		claim_copy(&v->claims[v->n_claims++], &status->claims[i].claim, v->a);
 	return !v->a->failed;
 }
 

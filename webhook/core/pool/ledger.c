@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: words for the states of a claim, and what a claim may be asked for. */
+/* core: claims: words for their states, their order, copies, and what one may be asked for. */
 #include "webhook/core/pool/ledger.h"
 
 /* Of a pod's uid, which has 36 in every API server that there is; of a name (RFC 1123). */
@@ -26,4 +26,31 @@ const char *claim_state_name(enum claim_state s)
 		return "adopted";
 	}
 	return "unknown";
+}
+
+int claim_order(const struct claim *x, const struct claim *y)
+{
+	int c = strcmp(x->namespace, y->namespace);
+
+	c = c ? c : strcmp(x->name, y->name);
+	return c ? c : strcmp(x->key, y->key);
+}
+
+struct claim_part *claim_parts_copy(const struct claim *c, struct arena *a)
+{
+	struct claim_part *parts = arena_array(a, c->n_parts, sizeof(*parts));
+
+	for (size_t i = 0; parts && i < c->n_parts; i++)
+		parts[i] = (struct claim_part){arena_strdup(a, slice_of(c->parts[i].server)),
+			arena_strdup(a, slice_of(c->parts[i].gpu)), c->parts[i].bytes};
+	return a->failed ? NULL : parts;
+}
+
+void claim_copy(struct claim *to, const struct claim *from, struct arena *a)
+{
+	*to = *from;
+	to->key = arena_strdup(a, slice_of(from->key));
+	to->namespace = arena_strdup(a, slice_of(from->namespace));
+	to->name = arena_strdup(a, slice_of(from->name));
+	to->parts = claim_parts_copy(from, a);
 }

@@ -56,6 +56,13 @@ struct claim {
 	size_t n_parts;
 };
 
+/* By namespace, name and key. */
+int claim_order(const struct claim *x, const struct claim *y);
+
+/* Copies in the arena. NULL, or with parts that are NULL, when it has failed. */
+struct claim_part *claim_parts_copy(const struct claim *c, struct arena *a);
+void claim_copy(struct claim *to, const struct claim *from, struct arena *a);
+
 /* What a validating review asks of the ledger. Slices are borrowed for the call. */
 struct claim_ask {
 	struct slice uid; /* absent or empty when the review shows none */

@@ -31,9 +31,8 @@ static int compare_name(const void *a, const void *b)
 static int compare_pod(const void *a, const void *b)
 {
 	const struct claim_entry *x = a, *y = b;
-	int c = compare_name(a, b);
+	int c = claim_order(&x->claim, &y->claim);
 
-	c = c ? c : strcmp(x->claim.key, y->claim.key);
 	return c ? c : order(x->kind, y->kind);
 }
 
@@ -197,18 +196,6 @@ struct claim_entry *claim_entry_new(const struct claim *c, enum key_kind kind)
 	return e;
 }
 
-struct claim_part *claim_parts_copy(const struct claim *c, struct arena *a)
-{
-	struct claim_part *parts = arena_array(a, c->n_parts, sizeof(*parts));
-
-	for (size_t i = 0; parts && i < c->n_parts; i++) {
-		parts[i].server = arena_strdup(a, slice_of(c->parts[i].server));
-		parts[i].gpu = arena_strdup(a, slice_of(c->parts[i].gpu));
-		parts[i].bytes = c->parts[i].bytes;
-	}
-	return a->failed ? NULL : parts;
-}
-
 struct walk {
 	void (*fn)(void *ctx, const struct claim *c);
 	void *ctx;
@@ -241,13 +228,8 @@ struct listing {
 static void list_one(void *ctx, const struct claim *from)
 {
 	struct listing *l = ctx;
-	struct claim *c = &l->claims[l->n++];
 
-	*c = *from;
-	c->key = arena_strdup(l->arena, slice_of(from->key));
-	c->namespace = arena_strdup(l->arena, slice_of(from->namespace));
-	c->name = arena_strdup(l->arena, slice_of(from->name));
-	c->parts = claim_parts_copy(from, l->arena);
+	claim_copy(&l->claims[l->n++], from, l->arena);
 }
 
 struct claim *claim_table_list(const struct claim_table *t, struct arena *a)

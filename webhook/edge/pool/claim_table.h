@@ -61,7 +61,4 @@ void claim_table_each(
  * failed. */
 struct claim *claim_table_list(const struct claim_table *t, struct arena *a);
 
-/* Copy a claim's parts into an arena. NULL when it has failed. */
-struct claim_part *claim_parts_copy(const struct claim *c, struct arena *a);
-
 #endif
