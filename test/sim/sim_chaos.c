@@ -481,6 +481,20 @@ static void draw_names(void)
 	habits.every_us = 8 * SECOND;
 }
 
+/* In half of those names stay, and small pods come several at once to a pool that is nearly full:
+ * while a list comes in its replica takes what it shows, and there is room elsewhere, of which it
+ * has not heard (R4). */
+static void draw_rush(void)
+{
+	back = false;
+	odds.rename = 0;
+	servers = 2;
+	habits.company = true;
+	habits.names = 1000;
+	habits.every_us = 2 * SECOND;
+	habits.life_us = 6 * SECOND;
+}
+
 void chaos_draw(void)
 {
 	bool near;
@@ -557,6 +571,8 @@ void chaos_draw(void)
 		weather.lag_us = 20 * SECOND;
 		if (sim_result->seed % 16 == 12)
 			draw_names();
+		if (sim_result->seed % 32 == 28)
+			draw_rush();
 	}
 	/* All pods have one namespace: where it is bounded they meet less often. */
 	pending_share =

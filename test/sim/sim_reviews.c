@@ -286,10 +286,8 @@ void laws_no(struct attempt *a, const char *reply)
 	sim_trace(4, "no to u%d (%s): %s", index_of(a), a->name, sim_tracing() ? reply : "");
 	if (a->restored)
 		return;
-	/* Where whoever reads a list is kept from going on between two of its servers, what he sees
-	 * of them is of several moments. */
 	if ((strstr(reply, "\"NoCapacity\"") || strstr(reply, "\"NoServer\"")) && !a->was_full &&
-		!a->reviewed_twice && !sim_naps)
+		!a->reviewed_twice)
 		sim_fail("refusal",
 			"u%d (%s) was refused, and at every moment since its review came it would "
 			"have fitted: %s",

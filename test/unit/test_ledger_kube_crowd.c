@@ -68,6 +68,7 @@ FIXTURE(set_up)
 FIXTURE(tear_down)
 {
 	ledger_fixture_release(&fix);
+	ledger_at_once = 0;
 	return 0;
 }
 
@@ -89,6 +90,97 @@ TEST(test_r4_refusals_share_lists)
 	assert_true((int64_t)(ledger_lists(&fix) - before) <= 1 + (api_now_ms() - began) / 250);
 	assert_true(ledger_lists(&fix) - before <= 4);
 	assert_int_equal(ledger_puts(&fix), 0);
+}
+
+/* A review that needs more than this replica's picture has: it has a list made, which takes long to
+ * come. */
+struct patient {
+	pthread_t thread;
+	const char *demand;
+	struct claim_answer answer;
+	struct arena a;
+	struct err e;
+	int rc;
+};
+
+static void *be_patient(void *arg)
+{
+	struct patient *p = arg;
+
+	p->rc = ledger_take_in(
+		&fix.r, &p->a, "patient", "patient", p->demand, 9000, false, &p->answer, &p->e);
+	return NULL;
+}
+
+static void begin_patient(struct patient *p, int list_ms)
+{
+	size_t before = ledger_lists(&fix);
+
+	arena_init(&p->a, 1u << 26);
+	kube_store_fault(fix.store, STORE_SLOW, "GET", STORE_SERVERS, list_ms, 1);
+	assert_int_equal(pthread_create(&p->thread, NULL, be_patient, p), 0);
+	while (ledger_lists(&fix) == before)
+		api_nap(5);
+	/* It shows what there is now. */
+	api_nap(50);
+}
+
+static void end_patient(struct patient *p)
+{
+	assert_int_equal(pthread_join(p->thread, NULL), 0);
+	arena_release(&p->a);
+}
+
+/* The list shows room on a alone. Then b is freed, and this replica fills a: it knows of a what is
+ * newer than b's end, of which nothing has told it. */
+static void refuse_by_one_moment(void)
+{
+	struct patient p = {.demand = "app c 1 100%"};
+
+	kube_store_server(fix.store, "a", 1, 16000, CLAIM("x", "x", "bound", "'a'", "8000000000"));
+	kube_store_server(fix.store, "b", 1, 16000, CLAIM("y", "y", "bound", "'b'", WHOLE));
+	ledger_fixture_begin(&fix);
+	api_nap(200);
+	kube_store_mute(fix.store, true);
+	ledger_set_claims(&fix, "a", "");
+	begin_patient(&p, 700);
+	ledger_set_claims(&fix, "b", "");
+	ledger_must_take(&fix, "u1", "app c 1 50%");
+	end_patient(&p);
+	assert_int_equal(p.rc, 0);
+	assert_int_equal(kube_store_claims(fix.store, NULL, "patient"), 1);
+}
+
+TEST(test_r4_refusals_are_of_one_moment)
+{
+	refuse_by_one_moment();
+}
+
+TEST(test_r4_refusals_on_a_copy_are_of_one_moment)
+{
+	ledger_at_once = 1;
+	refuse_by_one_moment();
+}
+
+/* What the list shows is older than what this replica has written since, and says "no", too: that
+ * is the moment. Without it, who writes all the time would refuse nobody. */
+TEST(test_r4_refusals_need_no_moment_without_writes)
+{
+	struct patient p = {.demand = "app c 2 100%"};
+	size_t before;
+
+	kube_store_server(fix.store, "a", 2, 16000, "");
+	ledger_fixture_begin(&fix);
+	api_nap(200);
+	kube_store_mute(fix.store, true);
+	before = ledger_lists(&fix);
+	ledger_must_take(&fix, "u1", "app c 1 100%");
+	begin_patient(&p, 700);
+	ledger_must_take(&fix, "u2", "app c 1 100%");
+	end_patient(&p);
+	assert_int_equal(p.rc, ERR_REFUSED);
+	assert_string_equal(p.e.reason, "NoCapacity");
+	assert_int_equal(ledger_lists(&fix), before + 1);
 }
 
 TEST(test_group_commit)
@@ -190,6 +282,8 @@ TEST(test_elsewhere_after_a_conflict)
 	assert_int_equal(kube_store_claims(fix.store, NULL, NULL), 3);
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_r4_refusals_share_lists, test_group_commit,
+TESTS_BETWEEN(set_up, tear_down, test_r4_refusals_share_lists, test_r4_refusals_are_of_one_moment,
+	test_r4_refusals_on_a_copy_are_of_one_moment,
+	test_r4_refusals_need_no_moment_without_writes, test_group_commit,
 	test_group_commit_promises_nothing_twice, test_three_replicas_admit_exactly_what_fits,
 	test_three_replicas_over_two_servers, test_elsewhere_after_a_conflict)

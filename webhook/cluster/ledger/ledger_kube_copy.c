@@ -36,7 +36,7 @@ static int copy_picture(
 	rc = servers_copy(s, with_reserved, &t->copy, &ret->view, err);
 	(void)pthread_mutex_lock(&s->lock);
 	ret->still = ret->still && s->room == room && !s->list_comes_in;
-	ret->reserved = with_reserved && s->n_reserved > 0;
+	ret->reserved = with_reserved && (s->n_reserved > 0 || s->n_ahead > 0);
 	return rc;
 }
 

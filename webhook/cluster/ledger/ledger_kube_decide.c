@@ -144,6 +144,22 @@ static enum next wait_for_news(struct take *t, int64_t deadline_ms, int *rc, str
 	return NEXT_DECIDE;
 }
 
+/* What others on this replica are about to commit may yet come to nothing, and what they have
+ * committed is newer than the rest until it is shown: no refusal rests on either. Where that takes
+ * long the next one rests on another list. Lock held, and let go meanwhile. */
+static void wait_for_others(struct take *t, int64_t deadline_ms)
+{
+	struct servers *s = t->l->servers;
+	int64_t until = clock_ms() + LOOK_AGAIN_MS;
+	uint64_t room = s->room;
+
+	while (s->room == room && (s->n_reserved || s->n_ahead) &&
+		servers_wait(s, until < deadline_ms ? until : deadline_ms))
+		;
+	if (s->n_reserved || s->n_ahead)
+		t->list = 0;
+}
+
 /* The list has come on which a "no" rests (rule R4). Lock held. */
 static bool list_came(struct take *t, int64_t deadline_ms)
 {
@@ -217,11 +233,8 @@ static enum next decide_aside(struct take *t, int64_t deadline_ms, int *rc, stru
 	if (c.reserved)
 		*rc = take_decide_on_copy(t, false, deadline_ms, &c, &p, err);
 	if (*rc == 0 && clock_ms() < deadline_ms) {
-		int64_t until = clock_ms() + LOOK_AGAIN_MS;
-
 		take_drop_copy(t);
-		(void)servers_wait(s, until < deadline_ms ? until : deadline_ms);
-		t->list = 0;
+		wait_for_others(t, deadline_ms);
 	}
 	if (*rc == 0 || (*rc == ERR_REFUSED && !c.still))
 		return NEXT_DECIDE;
@@ -242,23 +255,18 @@ static enum next refused(
 
 	if (!list_came(t, deadline_ms))
 		return wait_for_news(t, deadline_ms, rc, err);
-	/* What others on this replica are about to commit may yet come to nothing: no refusal rests
-	 * on it. */
 	if (!without_old(t, &committed)) {
 		*rc = ledger_no_memory(err);
 		return NEXT_DONE;
 	}
 	committed.budget = use->budget;
-	*rc = s->n_reserved
+	*rc = s->n_reserved || s->n_ahead
 		      ? placement_find(&s->inv, &committed, t->ask->demand, &t->scratch, &p, NULL)
 		      : ERR_REFUSED;
 	if (*rc == ERR_TIMEOUT)
 		return decide_aside(t, deadline_ms, rc, err);
 	if (*rc == 0 && clock_ms() < deadline_ms) {
-		int64_t until = clock_ms() + LOOK_AGAIN_MS;
-
-		(void)servers_wait(s, until < deadline_ms ? until : deadline_ms);
-		t->list = 0;
+		wait_for_others(t, deadline_ms);
 		return NEXT_DECIDE;
 	}
 	/* Now that it may be read, in words. */

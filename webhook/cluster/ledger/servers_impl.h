@@ -66,6 +66,11 @@ void servers_count(struct servers *s, struct server_entry *e, bool known);
 bool servers_place(struct servers *s, struct server_entry *e);
 /* It has gone, or has another number of GPUs now. */
 void servers_unplace(struct servers *s, struct server_entry *e);
+/* Is the state that it has one that nobody has shown yet? It is to be counted after that. */
+void servers_set_ahead(struct servers *s, struct server_entry *e, bool yes);
+/* The watch, or a list of reviews, has shown this state of a server, the one that it has or an
+ * older one. */
+void servers_show(struct servers *s, struct server_entry *e, const struct held *h);
 
 /* ---- servers_list.c ---- */
 

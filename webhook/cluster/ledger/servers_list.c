@@ -56,7 +56,7 @@ static bool more_room(struct fresh *f)
 	return true;
 }
 
-/* Does the picture have it just so, and believe it? */
+/* Does the picture have it just so, and believe it? What is ahead is to be shown. */
 static bool is_known(struct servers *s, const char *name, uint64_t number)
 {
 	const struct server_entry *e;
@@ -64,7 +64,7 @@ static bool is_known(struct servers *s, const char *name, uint64_t number)
 
 	(void)pthread_mutex_lock(&s->lock);
 	e = servers_find(s, name);
-	yes = e && e->held && e->held->number == number && !e->held->object.hearsay &&
+	yes = e && e->held && e->held->number == number && !e->held->object.hearsay && !e->ahead &&
 	      e->unreadable <= number;
 	(void)pthread_mutex_unlock(&s->lock);
 	return yes;
@@ -112,7 +112,7 @@ static bool bring_one(struct servers *s, const struct server_entry *e, struct sh
 	/* one that was known and is gone: the watch has told so since */
 	if (!h)
 		return !e || !e->held || e->held->number >= at->number;
-	if (e && e->held && e->held->number == h->number && !e->held->object.hearsay &&
+	if (e && e->held && e->held->number == h->number && !e->held->object.hearsay && !e->ahead &&
 		e->unreadable <= h->number)
 		return true;
 	h->known = e ? servers_known(s, e, LIST_REVIEWS) : 0;

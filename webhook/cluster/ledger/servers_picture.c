@@ -188,8 +188,9 @@ static void note_known(const struct servers *s, struct server_entry *e)
 bool servers_put(struct servers *s, struct held *h)
 {
 	struct server_entry *e = servers_find(s, h->object.name);
+	/* by the watch as things happened, or by a list that has come in */
+	bool shown = h->told || h->listed, went_back;
 	struct held *old;
-	bool went_back;
 
 	if (!e)
 		e = servers_add(s, h->object.name);
@@ -208,6 +209,10 @@ bool servers_put(struct servers *s, struct held *h)
 		if (same_one && h->told) {
 			old->object.hearsay = false;
 			servers_recount(s, e);
+			(void)pthread_cond_broadcast(&s->cond);
+		}
+		if (shown && e->ahead) {
+			servers_show(s, e, h);
 			(void)pthread_cond_broadcast(&s->cond);
 		}
 		held_free(h);
@@ -234,6 +239,7 @@ bool servers_put(struct servers *s, struct held *h)
 	/* Its sentences are those of the state before. */
 	s->twins_due = s->twins_due || (old && old->object.twin);
 	if (old && e->placed && old->shown.n_gpus == h->shown.n_gpus) {
+		servers_set_ahead(s, e, !shown);
 		servers_recount(s, e);
 	} else {
 		servers_unplace(s, e);

@@ -49,8 +49,10 @@ struct server_entry {
 	struct known {
 		uint64_t list, number;
 	} known[SERVER_LISTS];
-	size_t index;                    /* in inv.servers, when placed; it stays */
-	bool placed;                     /* it has a place there, for as many GPUs as held has */
+	size_t index;  /* in inv.servers, when placed; it stays */
+	bool placed;   /* it has a place there, for as many GPUs as held has */
+	bool ahead;    /* held takes more than what was shown of it last: see committed */
+	uint64_t base; /* number of the state that counts in committed */
 	struct edit *queue, **queue_end; /* servers_commit.c's */
 	bool busy;                       /* somebody commits its edits */
 	struct reservation *reserved;
@@ -96,7 +98,10 @@ struct servers {
 	struct uid_set marks; /* of R15: the addresses and GPUs of all servers */
 	bool twins_due;       /* two have the same, and something has changed since it was judged */
 	uint64_t *claimed;    /* committed, and reserved */
-	uint64_t *committed;  /* without what is reserved */
+	/* Rule R4: without what is reserved, and of a server that is ahead as the watch or a list
+	 * of reviews has shown it last. What one write has brought is newer than the rest, and may
+	 * show as full a pool that never was. */
+	uint64_t *committed;
 	uint64_t *pending;
 	uint64_t *kept; /* for pods that wait (W6): part of claimed and committed */
 	uint32_t *n_claims;
@@ -109,12 +114,12 @@ struct servers {
 	struct room_index index; /* of room_claimed */
 	struct server_kinds kinds;
 	struct server_words words;
-	uint32_t *kind; /* of inv */
-	size_t n_reserved;
-	struct uid_set uids;       /* of the committed claims */
-	struct uid_set names;      /* "namespace/name" of their pods */
-	struct uid_set phantoms;   /* namespaces of rule R12 */
-	struct repeat unreadables; /* told in the log */
+	uint32_t *kind;             /* of inv */
+	size_t n_reserved, n_ahead; /* reservations; servers that are ahead */
+	struct uid_set uids;        /* of the committed claims */
+	struct uid_set names;       /* "namespace/name" of their pods */
+	struct uid_set phantoms;    /* namespaces of rule R12 */
+	struct repeat unreadables;  /* told in the log */
 	/* While replicas come into each other's way each begins its search at a place of its own.
 	 */
 	uint64_t random;

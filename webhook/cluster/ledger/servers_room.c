@@ -14,6 +14,33 @@ static void count_parts(const struct held *h, const struct claim *c, uint64_t *s
 	}
 }
 
+/* What a state says is taken of its GPUs: pending claims, all claims and what is kept beside them,
+ * that alone. */
+static void sum_up(const struct held *h, uint64_t *taken, uint64_t *pending, uint64_t *kept)
+{
+	const struct server_status *status = &h->object.status;
+	size_t n = h->shown.n_gpus;
+
+	if (n) {
+		memset(taken, 0, n * sizeof(*taken));
+		memset(pending, 0, n * sizeof(*pending));
+	}
+	for (size_t i = 0; i < status->n_claims; i++) {
+		const struct claim *c = &status->claims[i].claim;
+
+		count_parts(h, c, taken);
+		if (c->state == CLAIM_PENDING)
+			count_parts(h, c, pending);
+	}
+	for (size_t i = 0; i < n; i++) {
+		uint64_t most = UINT64_MAX - taken[i];
+
+		kept[i] = server_status_kept(status, i);
+		kept[i] = kept[i] < most ? kept[i] : most;
+		taken[i] += kept[i];
+	}
+}
+
 /* Does the state hold this claim, from this very take? */
 static bool holds(const struct held *h, const struct claim_record *r)
 {
@@ -71,6 +98,31 @@ static void note_room(struct servers *s, const struct server_entry *e, bool know
 		&s->usable[e->index], left);
 }
 
+static bool any_less(const uint64_t *now, const uint64_t *before, size_t n)
+{
+	while (n > 0 && now[n - 1] >= before[n - 1])
+		n--;
+	return n > 0;
+}
+
+void servers_set_ahead(struct servers *s, struct server_entry *e, bool yes)
+{
+	s->n_ahead += yes;
+	s->n_ahead -= e->ahead;
+	e->ahead = yes;
+}
+
+/* A state that nobody has shown yet is ahead where it takes more than the one that was shown. Where
+ * it gives room it counts at once, which refuses nobody. */
+static void hold_back(struct servers *s, struct server_entry *e)
+{
+	size_t first = s->inv.servers[e->index].first_gpu;
+
+	if (e->ahead)
+		servers_set_ahead(s, e,
+			any_less(s->committed + first, s->claimed + first, e->held->shown.n_gpus));
+}
+
 void servers_count(struct servers *s, struct server_entry *e, bool known)
 {
 	const struct held *h = e->held;
@@ -85,26 +137,15 @@ void servers_count(struct servers *s, struct server_entry *e, bool known)
 	if (e->unreadable || h->object.hearsay)
 		shown->drain = true;
 	note_kind(s, e, true);
-	if (n) {
-		memset(s->committed + first, 0, n * sizeof(*s->committed));
-		memset(s->pending + first, 0, n * sizeof(*s->pending));
-	}
-	for (size_t i = 0; i < h->object.status.n_claims; i++) {
-		const struct claim *c = &h->object.status.claims[i].claim;
-
-		count_parts(h, c, s->committed + first);
-		if (c->state == CLAIM_PENDING)
-			count_parts(h, c, s->pending + first);
-	}
-	for (size_t i = 0; i < n; i++) {
-		uint64_t kept = server_status_kept(&h->object.status, i);
-		uint64_t most = UINT64_MAX - s->committed[first + i];
-
-		s->kept[first + i] = kept < most ? kept : most;
-		s->committed[first + i] += s->kept[first + i];
-	}
-	if (n)
-		memcpy(s->claimed + first, s->committed + first, n * sizeof(*s->claimed));
+	sum_up(h, s->claimed + first, s->pending + first, s->kept + first);
+	if (known)
+		hold_back(s, e);
+	else
+		servers_set_ahead(s, e, false);
+	if (!e->ahead)
+		e->base = h->number;
+	if (n && !e->ahead)
+		memcpy(s->committed + first, s->claimed + first, n * sizeof(*s->committed));
 	s->n_claims[e->index] = (uint32_t)h->object.status.n_claims;
 	for (const struct reservation *r = e->reserved; r; r = r->next) {
 		if (holds(h, r->claim))
@@ -126,13 +167,6 @@ static bool opens(const struct gpu_server *from, const struct gpu_server *to)
 	return false;
 }
 
-static bool any_less(const uint64_t *now, const uint64_t *before, size_t n)
-{
-	while (n > 0 && now[n - 1] >= before[n - 1])
-		n--;
-	return n > 0;
-}
-
 void servers_recount(struct servers *s, struct server_entry *e)
 {
 	uint64_t before[SERVER_GPUS_MAX];
@@ -151,6 +185,27 @@ void servers_recount(struct servers *s, struct server_entry *e)
 	servers_count(s, e, true);
 	s->room += s->n_claims[e->index] < n_claims || opens(&was, &s->inv.servers[e->index]) ||
 		   any_less(s->claimed + was.first_gpu, before, n);
+}
+
+void servers_show(struct servers *s, struct server_entry *e, const struct held *h)
+{
+	uint64_t taken[SERVER_GPUS_MAX], pending[SERVER_GPUS_MAX], kept[SERVER_GPUS_MAX];
+	size_t first, n = h->shown.n_gpus;
+
+	if (!e->ahead)
+		return;
+	if (h->number == e->held->number) {
+		servers_set_ahead(s, e, false);
+		servers_recount(s, e);
+	} else if (h->number > e->base && n == e->held->shown.n_gpus && n <= SERVER_GPUS_MAX) {
+		first = s->inv.servers[e->index].first_gpu;
+		sum_up(h, taken, pending, kept);
+		s->room += any_less(taken, s->committed + first, n);
+		if (n)
+			memcpy(s->committed + first, taken, n * sizeof(*taken));
+		e->base = h->number;
+		servers_recount(s, e);
+	}
 }
 
 /* Lists of the picture, by server and by GPU. */
@@ -338,6 +393,7 @@ void servers_unplace(struct servers *s, struct server_entry *e)
 
 	if (!e->placed)
 		return;
+	servers_set_ahead(s, e, false);
 	index_room(s, e, false);
 	note_kind(s, e, false);
 	at = s->turn[index];

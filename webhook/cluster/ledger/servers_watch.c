@@ -130,8 +130,9 @@ static void judge_listed(struct servers *s, struct server_entry *e, uint64_t ver
 		if (e->held->number <= version ||
 			e->held->number == servers_known(s, e, LIST_WATCH))
 			servers_drop(s, e);
-	} else if (e->held->object.hearsay && e->held->number <= version) {
+	} else if ((e->held->object.hearsay || e->ahead) && e->held->number <= version) {
 		e->held->object.hearsay = false;
+		servers_set_ahead(s, e, false);
 		servers_recount(s, e);
 	}
 }
@@ -144,6 +145,9 @@ static void on_listed(void *ctx, const char *version)
 	size_t work = 0;
 
 	(void)pthread_mutex_lock(&s->lock);
+	/* Meanwhile what counts as shown is of two moments. */
+	if (s->n_ahead)
+		s->list_owed = s->lists[LIST_REVIEWS] + 1;
 	for (size_t i = 0; i < s->n;) {
 		judge_listed(s, s->entries[i], number);
 		i = servers_breathe(s, i, &work);
