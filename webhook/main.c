@@ -10,12 +10,8 @@
 #include "webhook/cli/certs/certs.h"
 #include "webhook/cli/completion.h"
 #include "webhook/cli/doctor/doctor.h"
-#include "webhook/cli/explain.h"
-#include "webhook/cli/hooks.h"
 #include "webhook/cli/inject/inject.h"
-#include "webhook/cli/plan.h"
 #include "webhook/cli/pool.h"
-#include "webhook/cli/report.h"
 #include "webhook/cli/usage/cli.h"
 
 #define EXIT_USAGE 2

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/doctor/doctor_kueue: what Kueue's settings mean for pods that wait. */
+/* cli/doctor/doctor_nodes: what Kueue's settings mean for pods that wait. */
 #include "test/unit/doctor_fixture.h"
 #include "test/unit/test.h"
 

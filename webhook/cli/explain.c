@@ -6,13 +6,16 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "webhook/cli/explain.h"
 #include "webhook/cli/explain_impl.h"
 #include "webhook/cli/inject/installed.h"
+#include "webhook/cli/usage/cli.h"
 #include "webhook/cli/usage/find_cluster.h"
 #include "webhook/cli/usage/usage.h"
 #include "webhook/edge/settings/settings.h"
 #include "webhook/edge/settings/settings_file.h"
+
+/* Exit codes. */
+enum { EXPLAIN_DONE = 0, EXPLAIN_NOT_NOW = 1, EXPLAIN_UNREADABLE = 3 };
 
 #define ARENA_MAX ((size_t)1 << 30)
 #define OUT_MAX (64u << 20)

@@ -44,14 +44,6 @@ struct explain {
 /* Read the pod, the GPUServers and those who wait. Errors of kube_get and kube_list; ERR_NOMEM. */
 int explain_read(struct kube *k, struct explain *e, struct err *err);
 
-/* Why is this pod, which asks, not injected? In the arena; NULL: it asks for nothing, or memory is
- * out. */
-const char *explain_policy(
-	struct explain *e, const struct json *j, const struct json_node *object, struct arena *a);
-/* What the policy of the pod's namespace says of it: use, and what refuses it, in e->refusal.
- * ERR_NOMEM. */
-int explain_bounds(struct explain *e, struct err *err);
-
 /* Append all of it, for people or as JSON. */
 void explain_say(const struct explain *e, struct buf *out);
 void explain_json(const struct explain *e, struct buf *out);

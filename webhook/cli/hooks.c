@@ -3,8 +3,6 @@
  * fight whoever applies them from a repository, so this is done offline, for kustomize and the
  * chart. */
 #define _GNU_SOURCE 1 /* memmem */
-#include "webhook/cli/hooks.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +11,7 @@
 #include "webhook/cli/doctor/doctor_shipped.h"
 #include "webhook/cli/usage/cli.h"
 #include "webhook/cli/usage/usage.h"
+#include "webhook/core/launcher/config.h"
 #include "webhook/core/policy/policy.h"
 #include "webhook/edge/settings/config_store.h"
 
@@ -50,7 +49,9 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-const char **hooks_secrets(const struct config *c, struct arena *a, size_t *ret_n)
+/* The Secrets of all profiles, each name once, sorted, in the arena; what no Secret can be called
+ * is left out. NULL: out of memory. */
+static const char **hooks_secrets(const struct config *c, struct arena *a, size_t *ret_n)
 {
 	const char **names;
 	size_t n = 0, kept = 0;
@@ -147,7 +148,10 @@ static void write_names(struct slice text, const char *const *names, size_t n, s
 	buf_slice(out, (struct slice){text.at, (size_t)(end - text.at)});
 }
 
-void hooks_write(const char *const *names, size_t n, bool policies, struct buf *out)
+/* Append the manifest of the webhooks (manifests/base/webhooks.yaml) with these names, sorted,
+ * where its conditions name Secrets; policies: and with those of components/policies. out->failed
+ * tells when it did not fit. */
+static void hooks_write(const char *const *names, size_t n, bool policies, struct buf *out)
 {
 	struct buf whole;
 

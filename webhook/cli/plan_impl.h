@@ -80,17 +80,11 @@ struct plan_job {
 	size_t n_queue, cap_queue;
 };
 
-/* plan_pool.c: read the cluster, or take the pool of the settings, where w has been loaded from
- * flags; job's arena is inited. Errors of kube_list, ERR_NOTFOUND where the settings name no pool,
- * ERR_NOMEM. */
-int plan_pool(struct plan_job *job, const struct inject_world *w, const char *kubeconfig,
-	bool offline, struct err *err);
-
 /* plan_look.c: what becomes of one pod of a manifest, on what those before it leave: an
  * inject_look. */
 int plan_look(const struct inject_job *files, void *ctx, const struct manifest_pod *pod);
 
-/* plan_policy.c: find the bounds over keys that the policies of works take out. What cannot be read
+/* plan_change.c: find the bounds over keys that the policies of works take out. What cannot be read
  * is told there. ERR_NOMEM. */
 int plan_bounds(struct plan_job *job, struct err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: what `poolgate report` has read. Shared by report.c, report_read.c and report_say.c. */
+/* cli: what `poolgate report` has read. Shared by report.c and report_say.c. */
 #ifndef WEBHOOK_CLI_REPORT_IMPL_H
 #define WEBHOOK_CLI_REPORT_IMPL_H
 
@@ -31,10 +31,6 @@ struct report {
 	size_t n_policies, cap_policies;
 	struct usage_period sum; /* each row's `namespace` is what is asked by; model is "" */
 };
-
-/* Read GPUServers, GPUUsages and, for BY_POLICY, namespaces, and add up. Errors of kube_list;
- * ERR_NOMEM. */
-int report_read(struct kube *k, struct report *r, struct err *err);
 
 /* Append it: for people, or with exact numbers. */
 void report_say_table(const struct report *r, struct buf *out);

@@ -201,8 +201,6 @@ doctor_judge doctor_replicas, doctor_versions, doctor_clients, doctor_crd, docto
 /* All of them. */
 void doctor_judge_all(const struct doctor_facts *f, struct doctor_report *r);
 
-/* The hook of that name in a webhook configuration, or NULL. */
-const struct json_node *doctor_hook(const struct json *j, const char *name);
 /* The claim of that uid on any server. */
 bool doctor_has_claim(const struct doctor_facts *f, const char *uid);
 

@@ -39,12 +39,9 @@ kube_each doctor_take_other, doctor_take_replica, doctor_take_pod, doctor_take_s
  * other differ by what happened between. */
 void doctor_look_again(struct kube *k, struct doctor_facts *f);
 
-/* ---- doctor_read_registries.c ---- */
-
-void doctor_read_registries(struct doctor_facts *f);
-
 /* ---- doctor_read_rights.c ---- */
 
+void doctor_read_registries(struct doctor_facts *f);
 void doctor_read_rights(struct kube *k, struct doctor_facts *f);
 void doctor_read_places(struct kube *k, struct doctor_facts *f);
 /* What the manifests give to our account, as the settings name it; from f->shipped. */

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli: judges the replicas and the versions: are they there, of one image, and does the API server
- * understand our conditions? */
+/* cli: judges what an installation consists of: replicas of one image, the
+ * CustomResourceDefinition, a leader, our account's rights, the clients' images. */
 #include <string.h>
 
+#include "base/rfc3339.h"
 #include "webhook/cli/doctor/doctor_facts.h"
+#include "webhook/core/launcher/launcher.h"
+
+/* ---- replicas and versions ---- */
 
 /* The first minor version that lets conditions be created as ours are written. */
 /* Policies, gates and the hooks' conditions are stable from there on. */
@@ -141,4 +145,257 @@ void doctor_versions(const struct doctor_facts *f, struct doctor_report *r)
 		doctor_ok(r, "the API server is %d.%d", f->api_major, f->api_minor);
 	if (sight_there(&f->replicas.sight, r))
 		(void)one_image(f, r);
+}
+
+/* ---- the CustomResourceDefinition ---- */
+
+#define VERSION "v1alpha1"
+#define PATH_BYTES 512
+
+static const struct json_node *version_of(const struct json *j, const struct json_node *crd)
+{
+	JSON_EACH(j, json_path(j, crd, "spec", "versions", NULL), v)
+	if (json_is_str(j, json_get(j, v, SLICE("name")), SLICE(VERSION)))
+		return v;
+	return NULL;
+}
+
+static bool established(const struct json *j, const struct json_node *crd)
+{
+	JSON_EACH(j, json_path(j, crd, "status", "conditions", NULL), c)
+	if (json_is_str(j, json_get(j, c, SLICE("type")), SLICE("Established")))
+		return json_is_str(j, json_get(j, c, SLICE("status")), SLICE("True"));
+	return false;
+}
+
+static void judge_schema(
+	const struct doctor_facts *f, const struct json_node *version, struct doctor_report *r)
+{
+	const struct sight *shipped = &f->shipped[SHIPPED_CRD];
+	const struct json *j = &f->crd.json;
+	const struct json_node *want =
+		version_of(&shipped->json, shipped_doc(shipped, "CustomResourceDefinition", NULL));
+	struct buf path;
+
+	buf_init(&path, PATH_BYTES);
+	if (shipped_same(&shipped->json, json_get(&shipped->json, want, SLICE("schema")), j,
+		    json_get(j, version, SLICE("schema")), true, &path))
+		doctor_ok(r, "GPUServer " VERSION " is served, with the schema of this version");
+	else
+		doctor_wrong(r, "kubectl apply -f manifests/base/crd.yaml",
+			"the schema of GPUServer is another than this version's, at %s",
+			path.data ? path.data : "its root");
+	buf_release(&path);
+}
+
+void doctor_crd(const struct doctor_facts *f, struct doctor_report *r)
+{
+	const struct json *j = &f->crd.json;
+	const struct json_node *crd = json_root(j), *version;
+	const char *mend = "kubectl apply -f manifests/base/crd.yaml";
+
+	if (f->crd.state == SIGHT_MISSING) {
+		doctor_wrong(r, mend, "there is no %s: no GPUServer can exist", f->crd.what);
+		return;
+	}
+	if (!sight_there(&f->crd, r))
+		return;
+	version = version_of(j, crd);
+	if (!version || !json_is(json_get(j, version, SLICE("served")), JSON_TRUE))
+		doctor_wrong(r, mend, "GPUServer is not served in " VERSION);
+	else if (!established(j, crd))
+		doctor_wrong(r, "kubectl describe crd gpuservers.poolgate.io",
+			"the CustomResourceDefinition is there, but the API server has not "
+			"established it");
+	else if (!json_is(json_path(j, version, "subresources", "status", NULL), JSON_OBJECT))
+		doctor_wrong(r, mend,
+			"GPUServer has no status of its own: whoever may edit a server could write "
+			"claims, and we "
+			"cannot");
+	else
+		judge_schema(f, version, r);
+}
+
+/* ---- the leader ---- */
+
+/* Clocks of a cluster may differ so much. */
+#define SKEW_MS 5000
+
+/* The replica that a holder's identity, POD_RANDOM, names. */
+static const struct doctor_replica *replica_of(const struct doctor_facts *f, const char *holder)
+{
+	const char *end = strrchr(holder, '_');
+	struct slice name = {holder, end ? (size_t)(end - holder) : strlen(holder)};
+
+	DOCTOR_EACH(struct doctor_replica, &f->replicas, p)
+	if (slice_is(name, p->name))
+		return p;
+	return NULL;
+}
+
+static void judge_holder(const struct doctor_facts *f, const char *holder, struct doctor_report *r)
+{
+	const struct doctor_replica *p;
+
+	if (!sight_there(&f->replicas.sight, r))
+		return;
+	p = replica_of(f, holder);
+	if (!p)
+		doctor_wrong(r, "kubectl get pods -A -l app.kubernetes.io/name=poolgate",
+			"%s leads, which is no replica here: another poolgate shares our Lease",
+			holder);
+	else if (!p->running)
+		doctor_wrong(r,
+			doctor_fmt(r, "kubectl -n %s describe pod %s", f->namespace, p->name),
+			"%s leads, whose pod does not run", holder);
+	else
+		doctor_ok(r, "%s leads", holder);
+}
+
+/* The keys that it makes for all; who may not read them says nothing of them. */
+static void judge_keys(const struct doctor_facts *f, struct doctor_report *r)
+{
+	const struct json *j = &f->plan_keys.json;
+	const struct json_node *data = json_get(j, json_root(j), SLICE("data"));
+	bool empty = f->plan_keys.state == SIGHT_THERE &&
+		     (!json_is(data, JSON_OBJECT) || data->count == 0);
+
+	if (f->plan_keys.state == SIGHT_MISSING || empty)
+		doctor_wrong(r,
+			empty ? doctor_fmt(r,
+					"kubectl -n %s logs deployment/" DOCTOR_DEPLOYMENT
+					" --all-pods | grep keys",
+					f->namespace)
+			      : doctor_apply(f, r, NULL),
+			empty ? "the leader has put no key into %s: while versions or settings "
+				"differ, replicas refuse each other's pods"
+			      : "there is no %s: while versions or settings differ, replicas "
+				"refuse each other's pods",
+			f->plan_keys.what);
+}
+
+void doctor_leader(const struct doctor_facts *f, struct doctor_report *r)
+{
+	const struct json *j = &f->lease.json;
+	const struct json_node *spec = json_get(j, json_root(j), SLICE("spec"));
+	const char *mend = doctor_fmt(
+		r, "kubectl -n %s rollout restart deployment/" DOCTOR_DEPLOYMENT, f->namespace);
+	const char *holder = sight_str(j, json_get(j, spec, SLICE("holderIdentity")), r->arena);
+	int64_t renewed = 0, seconds = 0;
+
+	if (f->lease.state == SIGHT_MISSING) {
+		doctor_wrong(r, mend, "there is no %s: nobody has ever led", f->lease.what);
+		return;
+	}
+	if (!sight_there(&f->lease, r))
+		return;
+	(void)json_int(j, json_get(j, spec, SLICE("leaseDurationSeconds")), &seconds);
+	if (!holder || !*holder)
+		doctor_wrong(r, mend, "nobody leads: claims are taken and none is freed");
+	else if (!rfc3339_read(json_inside(j, json_get(j, spec, SLICE("renewTime"))), &renewed))
+		doctor_wrong(r, mend, "%s does not say when it was renewed", f->lease.what);
+	else if (!f->lease_moved &&
+		 (f->now_ms - renewed > seconds * 1000 + SKEW_MS || renewed - f->now_ms > SKEW_MS))
+		doctor_wrong(r, mend, "nobody leads: %s has not renewed the Lease for %lld s",
+			holder, (long long)((f->now_ms - renewed) / 1000));
+	else {
+		judge_holder(f, holder, r);
+		judge_keys(f, r);
+	}
+}
+
+/* ---- what our account may do ---- */
+
+static const char *of(struct doctor_report *r, const struct doctor_right *t)
+{
+	return doctor_fmt(r, "%s %s%s%s%s%s%s%s", t->verb, t->resource, *t->subresource ? "/" : "",
+		t->subresource, *t->name ? " " : "", t->name, *t->namespace ? " in " : "",
+		t->namespace);
+}
+
+void doctor_rights(const struct doctor_facts *f, struct doctor_report *r)
+{
+	const char *mend = doctor_apply(f, r, NULL);
+	size_t asked = 0, lacking = 0;
+
+	DOCTOR_EACH(struct doctor_right, &f->rights, t)
+	{
+		asked += t->asked;
+		if (!t->asked || t->allowed)
+			continue;
+		if (lacking++ < DOCTOR_LINES_MAX)
+			doctor_wrong(r, mend, "the service account " DOCTOR_ACCOUNT " may not %s",
+				of(r, t));
+	}
+	if (lacking > DOCTOR_LINES_MAX)
+		doctor_wrong(
+			r, mend, "and %zu more rights are missing", lacking - DOCTOR_LINES_MAX);
+	if (f->rights.sight.state != SIGHT_THERE)
+		(void)sight_there(&f->rights.sight, r);
+	else if (lacking == 0)
+		doctor_ok(r, "the service account " DOCTOR_ACCOUNT " has its %zu rights", asked);
+}
+
+/* ---- the clients' images ---- */
+
+/* The first image in a text of YAML that nobody has set; absent when there is none. */
+static struct slice unset_image(const char *text)
+{
+	static const char key[] = "image:";
+
+	for (const char *at = text; (at = strstr(at, key)) != NULL;) {
+		struct slice image;
+
+		at += sizeof(key) - 1;
+		at += strspn(at, " \"'");
+		image = (struct slice){at, strcspn(at, " \t\r\n\"',}")};
+		if (image_is_unset(image))
+			return image;
+	}
+	return (struct slice){0};
+}
+
+/* Pods get the sidecar config's client by default, other launchers' when they choose them. */
+static void judge_file(size_t which, const char *file, struct slice image, const struct sight *s,
+	struct doctor_report *r)
+{
+	if (which == CLIENTS_LAUNCHERS)
+		doctor_ok(r, "%s names %.*s: pods that choose this launcher are refused", file,
+			(int)image.len, image.at);
+	else
+		doctor_wrong(r,
+			"kubectl apply -k DIR, your own kustomization with a sidecar.yaml that "
+			"names it "
+			"(docs/operating.md, Install)",
+			"%s in %s names %.*s, which stands for your client's image: pods are "
+			"refused until you set it",
+			file, s->what, (int)image.len, image.at);
+}
+
+void doctor_clients(const struct doctor_facts *f, struct doctor_report *r)
+{
+	if (f->clients[CLIENTS_SIDECAR].state == SIGHT_NOT_ASKED)
+		doctor_unchecked(r,
+			"the clients' images: the Deployment does not tell which ConfigMap "
+			"names them");
+	for (size_t i = 0; i < CLIENTS_COUNT; i++) {
+		const struct sight *s = &f->clients[i];
+		const struct json *j = &s->json;
+
+		if (s->state == SIGHT_NOT_ASKED || !sight_there(s, r))
+			continue;
+		JSON_MEMBERS(j, json_get(j, json_root(j), SLICE("data")), file)
+		{
+			const char *text = sight_str(j, json_value(file), r->arena);
+			struct slice image = text ? unset_image(text) : (struct slice){0};
+
+			if (image.len)
+				judge_file(i,
+					doctor_fmt(r, "%.*s", (int)json_inside(j, file).len,
+						json_inside(j, file).at),
+					image, s, r);
+		}
+	}
+	if (!doctor_group_troubled(r) && f->clients[CLIENTS_SIDECAR].state == SIGHT_THERE)
+		doctor_ok(r, "%s names images that can be there", f->clients[CLIENTS_SIDECAR].what);
 }

@@ -19,7 +19,8 @@ static const char *const without[HOOKS_COUNT] = {
 static const char *const members[] = {"failurePolicy", "sideEffects", "reinvocationPolicy",
 	"admissionReviewVersions", "rules", "matchConditions"};
 
-const struct json_node *doctor_hook(const struct json *j, const char *name)
+/* The hook of that name in a webhook configuration, or NULL. */
+static const struct json_node *doctor_hook(const struct json *j, const char *name)
 {
 	JSON_EACH(j, json_get(j, json_root(j), SLICE("webhooks")), hook)
 	if (json_is_str(j, json_get(j, hook, SLICE("name")), slice_of(name)))

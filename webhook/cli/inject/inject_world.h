@@ -4,15 +4,17 @@
 #ifndef WEBHOOK_CLI_INJECT_INJECT_WORLD_H
 #define WEBHOOK_CLI_INJECT_INJECT_WORLD_H
 
-#include "webhook/cli/inject/inject_registry.h"
 #include "webhook/cli/inject/installed.h"
 #include "webhook/cli/usage/usage.h"
 #include "webhook/core/inject/mutate.h"
+#include "webhook/core/launcher/config.h"
+#include "webhook/edge/image/image_look.h"
 #include "webhook/edge/settings/config_store.h"
 #include "webhook/edge/settings/settings.h"
 
 /* Flags that go on to settings_load, each with its value. */
 #define INJECT_PASSED_MAX 128
+#define INJECT_REGISTRIES_MAX 16
 
 /* Which manifests, and where what decides about them is read from. */
 struct inject_source {
@@ -59,6 +61,13 @@ int inject_take_passed(const struct opt *row, const char *value, void *of, struc
 	"  --launchers FILE|DIR, --default-launcher NAME, --total-gpu-memory SIZE "                \
 	"[$TOTAL_GPU_MEMORY],\n"                                                                   \
 	"  --node-resource BOOL, --pool FILE|DIR, --policies FILE|DIR\n"
+
+struct inject_registry {
+	struct config config; /* its registries are those that were named */
+	struct image_look *look;
+	struct image_source source;
+	struct arena arena;
+};
 
 /* All that decisions need, with its memory. */
 struct inject_world {

@@ -20,4 +20,12 @@ int serve_check(const struct settings *s);
 /* The exit code of an error while settings or what they name were read. */
 int serve_exit_code(const struct err *err);
 
+/* `poolgate VERB …`; argv[0] is the verb. Each returns its exit code. getopt's state: main thread
+ * only. hooks: the webhook configurations of this version, with the Secrets of the profiles that
+ * settings name. */
+int explain_main(int argc, char **argv);
+int plan_main(int argc, char **argv);
+int report_main(int argc, char **argv);
+int hooks_main(int argc, char **argv);
+
 #endif

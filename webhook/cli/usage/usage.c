@@ -76,7 +76,9 @@ int usage_option(const char *command, int found, const struct option *options, c
 	return code;
 }
 
-const char *usage_value(char **argv)
+/* The value of the option that getopt_long gave last: `-o=json` is `-o json`, as kubectl takes it.
+ */
+static const char *usage_value(char **argv)
 {
 	const char *word = argv[optind - 1];
 	bool glued = word[0] == '-' && word[1] != '-' && word[1] && optarg == word + 2;

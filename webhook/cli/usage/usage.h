@@ -45,10 +45,6 @@ int usage_wrong(const char *command, const char *fmt, ...) __attribute__((format
  * with the one that was probably meant, one that may be several, or one whose value is missing. */
 int usage_option(const char *command, int found, const struct option *options, char **argv);
 
-/* The value of the option that getopt_long gave last: `-o=json` is `-o json`, as kubectl takes it.
- */
-const char *usage_value(char **argv);
-
 /* Write what was told to standard output. False, said: it is not whole, or cannot be written. */
 bool usage_print(const char *command, const struct buf *out);
 
