@@ -2,7 +2,6 @@
 /* kube: where the Kubernetes API is: a pod's service account, or a kubeconfig file. */
 #include "kube/kube_config.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -2,14 +2,12 @@
 /* net: the watchdog and the workers behind the server. One lock; hooks are called without it. */
 #include "net/http_guard.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "net/http_server.h"
 
 /* How often limits are looked at while there are connections. */
 #define TICK_MS 100

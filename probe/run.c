@@ -13,7 +13,6 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "probe/check/checks_host.h"
 #include "probe/kernels/kernels.h"
 #include "probe/result/report_links.h"
 #include "probe/run_facts.h"

@@ -27,7 +27,9 @@ static bool same_scalars(const struct yaml_node *a, const struct yaml_node *b)
 	return equal_scalars(a, b);
 }
 
-bool yaml_same(const struct yaml_node *a, const struct yaml_node *b)
+/* Equal as trees: order, anchors, alias names, tags, and scalars by type and value; styles and
+ * places do not count. */
+static bool yaml_same(const struct yaml_node *a, const struct yaml_node *b)
 {
 	if (a->kind != b->kind || a->count != b->count || !slice_eq(a->tag, b->tag) ||
 		!slice_eq(a->anchor, b->anchor) || a->aliased != b->aliased)

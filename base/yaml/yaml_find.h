@@ -22,9 +22,6 @@ struct yaml_node *yaml_follow(
  * NULL. */
 struct yaml_node *yaml_target(struct yaml_node *node, const struct yaml_node **via);
 
-/* Equal as trees: order, anchors, alias names, tags, and scalars by type and value; styles and
- * places do not count. */
-bool yaml_same(const struct yaml_node *a, const struct yaml_node *b);
 /* All documents the same, one by one. */
 bool yaml_same_streams(const struct yaml_stream *a, const struct yaml_stream *b);
 

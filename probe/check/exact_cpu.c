@@ -104,8 +104,8 @@ WITH_FMA static void with_fma64(const uint32_t *lanes, size_t n, uint32_t steps,
 	ALL_BATCHES(64)
 }
 
-void exact_cpu32(const uint32_t *lanes, size_t n, uint32_t steps, uint32_t fold, uint64_t seed,
-	uint64_t *ret_sums)
+static void exact_cpu32(const uint32_t *lanes, size_t n, uint32_t steps, uint32_t fold,
+	uint64_t seed, uint64_t *ret_sums)
 {
 	if (HAS_FMA) {
 		with_fma32(lanes, n, steps, fold, seed, ret_sums);
@@ -114,8 +114,10 @@ void exact_cpu32(const uint32_t *lanes, size_t n, uint32_t steps, uint32_t fold,
 	ALL_BATCHES(32)
 }
 
-void exact_cpu64(const uint32_t *lanes, size_t n, uint32_t steps, uint32_t fold, uint64_t seed,
-	uint64_t *ret_sums)
+/* The checksums of n lanes' chains, as exact_fma32 and exact_fma64 give them one by one: some
+ * twenty times as fast, with the processor's own fused multiply-add where it has one. */
+static void exact_cpu64(const uint32_t *lanes, size_t n, uint32_t steps, uint32_t fold,
+	uint64_t seed, uint64_t *ret_sums)
 {
 	if (HAS_FMA) {
 		with_fma64(lanes, n, steps, fold, seed, ret_sums);

@@ -12,7 +12,8 @@ static bool is_record(const struct kernel_mismatch *m)
 	return (m->expected.lo ^ m->got.lo) != 0 || (m->expected.hi ^ m->got.hi) != 0;
 }
 
-uint64_t evidence_count(uint64_t n)
+/* What a GPU says that it counted, at most EVIDENCE_MOST. */
+static uint64_t evidence_count(uint64_t n)
 {
 	return n < EVIDENCE_MOST ? n : EVIDENCE_MOST;
 }

@@ -13,9 +13,6 @@
 /* The largest number in a report: JSON's are exact up to here. */
 #define EVIDENCE_MOST (1ull << 53)
 
-/* What a GPU says that it counted, at most EVIDENCE_MOST. */
-uint64_t evidence_count(uint64_t n);
-
 /* How many cells were wrong, at least: the most that any part of the findings tells. A counter may
  * be what is broken. */
 uint64_t evidence_wrong_cells(const struct kernel_findings *f);

@@ -105,7 +105,9 @@ static const char *separator(size_t n)
 	return n == 0 ? "GPU " : ", ";
 }
 
-size_t words_gpus(const struct report *r, enum gpu_health health, struct buf *out)
+/* "GPU 0-3, 7": those of this health; how many are counted. Nothing is written when there is none.
+ */
+static size_t words_gpus(const struct report *r, enum gpu_health health, struct buf *out)
 {
 	size_t n = 0, ranges = 0;
 
@@ -126,7 +128,8 @@ size_t words_gpus(const struct report *r, enum gpu_health health, struct buf *ou
 	return n;
 }
 
-size_t words_fit(const struct report *r)
+/* How many are fit. */
+static size_t words_fit(const struct report *r)
 {
 	size_t n = 0;
 

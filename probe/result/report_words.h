@@ -20,13 +20,6 @@ void out_tri(struct buf *out, const char *key, int value);
 /* code, message, hint, action and CUDA's number of what is wrong */
 void out_problem(struct buf *out, enum probe_code code, const char *message, int cuda_error);
 
-/* "GPU 0-3, 7": those of this health; how many are counted. Nothing is written when there is none.
- */
-size_t words_gpus(const struct report *r, enum gpu_health health, struct buf *out);
-
-/* How many are fit. */
-size_t words_fit(const struct report *r);
-
 /* "7 of 8 GPUs fit, 4.3 s, 1 failed: GPU 7 (drain, reset or reboot the server)", without a newline.
  */
 void words_verdict(const struct report *r, struct buf *out);

@@ -10,7 +10,6 @@
 #include "webhook/cli/usage/cli.h"
 #include "webhook/cli/usage/find_cluster.h"
 #include "webhook/cli/usage/usage.h"
-#include "webhook/cluster/policy/policy_look.h"
 
 /* Exit codes. */
 enum { PLAN_STARTS = 0, PLAN_NOT_NOW = 1, PLAN_USAGE = 2, PLAN_UNREADABLE = 3 };

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/text.h"
 #include "webhook/cli/usage/usage.h"
 
 int certs_complain(const char *verb, const struct err *err)

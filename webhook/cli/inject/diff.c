@@ -4,7 +4,6 @@
 #include "webhook/cli/inject/diff.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

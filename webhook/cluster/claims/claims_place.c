@@ -6,9 +6,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "webhook/cluster/claims/claims_impl.h"
-#include "webhook/core/pod/late.h"
 #include "webhook/edge/metrics/metrics.h"
 
 /* Of one round: what is not looked at now is in the next. */

@@ -13,7 +13,6 @@
 #include "base/files.h"
 #include "certs/certs_files.h"
 #include "net/http_client.h"
-#include "webhook/cluster/duty/duty.h"
 #include "webhook/cluster/secrets/secret_data.h"
 #include "webhook/core/server/server_keep.h"
 

@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "webhook/cluster/duty/duty.h"
 #include "webhook/cluster/secrets/secret_sync_impl.h"
 
 #define REVIEWS "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"

@@ -13,7 +13,7 @@ const char *image_arch_name(unsigned arch)
 	return arch_names[arch];
 }
 
-unsigned image_arch(struct slice name)
+static unsigned image_arch(struct slice name)
 {
 	unsigned i = 0;
 

@@ -22,7 +22,6 @@
 #define IMAGE_ARCHES 12
 #define IMAGE_ARCH_OTHER (IMAGE_ARCHES - 1)
 const char *image_arch_name(unsigned arch);
-unsigned image_arch(struct slice name);
 
 /* One document that another speaks of. */
 struct image_part {

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "base/text.h"
 #include "base/yaml/yaml_config.h"
 #include "base/yaml/yaml_json.h"
 #include "base/yaml/yaml_scalar.h"

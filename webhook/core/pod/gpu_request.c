@@ -2,8 +2,6 @@
 /* core: read what a container asks of the pool, in exact integers. */
 #include "webhook/core/pod/gpu_request.h"
 
-#include "base/text.h"
-
 /* The members of limits and requests that are ours; all but the units ask. */
 enum member { AMOUNT, NUM, PERCENT, MEMORY, UNITS, OTHER };
 

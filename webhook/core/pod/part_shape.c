@@ -3,7 +3,6 @@
 #include "webhook/core/pod/part_shape.h"
 
 #include "base/quantity.h"
-#include "base/text.h"
 
 #define LOOKS_MAX 1000000
 #define DEPTH_MAX 32

@@ -2,7 +2,6 @@
 /* core: write the plan into an annotation. plan_read.c reads it back. */
 #include "webhook/core/pod/plan.h"
 
-#include "base/text.h"
 #include "webhook/core/pod/plan_ties.h"
 
 static const char *const command_names[] = {"none", "wrapped", "shell", "own"};

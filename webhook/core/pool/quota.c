@@ -3,7 +3,6 @@
 #include "webhook/core/pool/quota.h"
 
 #include "base/quantity.h"
-#include "base/text.h"
 
 #define NANO 1000000000
 #define MILLI 1000000

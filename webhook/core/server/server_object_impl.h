@@ -13,13 +13,6 @@ extern const struct json_record server_status_record;
 
 /* ---- server_status.c ---- */
 
-/* Does the server take no new claims whatever its GPUs are: draining, being deleted, without the
- * finalizer? */
-bool server_object_drains(const struct server_object *o);
-/* Has its gate told that it holds a claim to what it has? */
-bool server_object_guarded(const struct server_object *o);
-/* Are the verdicts on its GPUs recent? */
-bool server_object_fresh(const struct server_object *o);
 /* Does GPU i (index into status.gpus) take new claims, as far as it has room? */
 bool server_gpu_usable(const struct server_object *o, size_t i);
 /* Rule R10: these are the server's GPUs now, whose strings the status borrows. What it has beside

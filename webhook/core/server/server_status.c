@@ -87,12 +87,15 @@ static bool is_claimed(const struct server_status *s, const char *gpu)
 	return false;
 }
 
-bool server_object_drains(const struct server_object *o)
+/* Does the server take no new claims whatever its GPUs are: draining, being deleted, without the
+ * finalizer? */
+static bool server_object_drains(const struct server_object *o)
 {
 	return o->drain || o->deleting || !o->finalizer;
 }
 
-bool server_object_fresh(const struct server_object *o)
+/* Are the verdicts on its GPUs recent? */
+static bool server_object_fresh(const struct server_object *o)
 {
 	const struct condition *fresh = server_status_condition(&o->status, SERVER_FRESH);
 
@@ -108,7 +111,8 @@ bool server_gpu_usable(const struct server_object *o, size_t i)
 	return !g.twin && !o->status.gpus[i].closed && inventory_usable(&as_server, &g);
 }
 
-bool server_object_guarded(const struct server_object *o)
+/* Has its gate told that it holds a claim to what it has? */
+static bool server_object_guarded(const struct server_object *o)
 {
 	const struct condition *c = server_status_condition(&o->status, SERVER_GUARDED);
 
