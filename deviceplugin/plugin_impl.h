@@ -4,8 +4,13 @@
 #define DEVICEPLUGIN_PLUGIN_IMPL_H
 
 #include <deviceplugin.pb-c.h>
+#include <protobuf-c/protobuf-c.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
 #include "base/slice.h"
+#include "deviceplugin/grpc_server.h"
 #include "deviceplugin/plugin.h"
 
 struct plugin {
@@ -43,10 +48,5 @@ bool device_of(struct slice id, uint32_t units, uint32_t *ret);
 
 /* The list as a ListAndWatchResponse, appended. ERR_NOMEM, ERR_TOOBIG (out's maximum). */
 int plugin_list(const struct plugin *p, struct buf *out, struct err *err);
-
-/* Methods of pluginregistration.Registration: GetInfo, NotifyRegistrationStatus. */
-enum grpc_status plugin_get_info(
-	void *ctx, struct slice request, struct buf *reply, struct err *err);
-enum grpc_status plugin_notify(void *ctx, struct slice request, struct buf *reply, struct err *err);
 
 #endif

@@ -1,11 +1,149 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deviceplugin: what the kubelet asks, read and answered. */
+/* deviceplugin: what the kubelet asks, read and answered: pluginregistration.Registration, by
+ * which it learns who is there and says whether it wants it, and v1beta1.DevicePlugin. */
+#include <registration.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "deviceplugin/plugin_call.h"
 #include "deviceplugin/plugin_impl.h"
+
+/* ---- calls ---- */
+
+/* One call: what is read lives in its arena, which bounds what a stranger's bytes can become. */
+struct plugin_call {
+	struct arena arena;
+	ProtobufCAllocator allocator;
+	uint8_t *seen; /* a bit for each device that was named; NULL: none yet */
+};
+
+/* A request of GRPC_REQUEST_MAX bytes with the ids of PLUGIN_UNITS_MAX devices, twice, takes less
+ * when it is read. */
+#define READ_MAX (24u * 1024 * 1024)
+
+static void *take(void *ctx, size_t size)
+{
+	return arena_alloc(ctx, size);
+}
+
+/* The arena goes as a whole. */
+static void give_back(void *ctx, void *at)
+{
+	(void)ctx;
+	(void)at;
+}
+
+static void plugin_call_init(struct plugin_call *c)
+{
+	*c = (struct plugin_call){.allocator = {take, give_back, &c->arena}};
+	arena_init_small(&c->arena, READ_MAX, 4096);
+}
+
+/* Forget what was read; returns the status. */
+static enum grpc_status plugin_call_end(struct plugin_call *c, enum grpc_status status)
+{
+	free(c->seen);
+	arena_release(&c->arena);
+	return status;
+}
+
+/* GRPC_RESOURCE_EXHAUSTED, and err says it. */
+static enum grpc_status plugin_no_memory(struct err *err)
+{
+	err_set(err, ERR_NOMEM, "out of memory");
+	return GRPC_RESOURCE_EXHAUSTED;
+}
+
+/* The request as a message of that type, which lives until the call's end. NULL: *ret_status and
+ * err say why: GRPC_INVALID_ARGUMENT, GRPC_RESOURCE_EXHAUSTED. */
+static void *plugin_call_unpack(struct plugin_call *c, const ProtobufCMessageDescriptor *type,
+	struct slice request, enum grpc_status *ret_status, struct err *err)
+{
+	static const uint8_t nothing[1];
+	void *m = protobuf_c_message_unpack(type, &c->allocator, request.len,
+		request.len ? (const uint8_t *)request.at : nothing);
+
+	if (m)
+		return m;
+	*ret_status = GRPC_INVALID_ARGUMENT;
+	if (c->arena.failed)
+		*ret_status = plugin_no_memory(err);
+	else
+		err_set(err, ERR_SYNTAX, "the request is no %s", type->name);
+	return NULL;
+}
+
+/* Append a message to the reply. GRPC_RESOURCE_EXHAUSTED. */
+static enum grpc_status plugin_call_pack(
+	const ProtobufCMessage *m, struct buf *reply, struct err *err)
+{
+	size_t n = protobuf_c_message_get_packed_size(m);
+
+	if (!buf_reserve(reply, n + 1))
+		return plugin_no_memory(err);
+	reply->len += protobuf_c_message_pack(m, (uint8_t *)reply->data + reply->len);
+	reply->data[reply->len] = '\0';
+	return GRPC_OK;
+}
+
+/* ---- registration with the kubelet ---- */
+
+/* Of the kubelet's words in a log line. */
+#define WORDS_MAX 512
+
+static enum grpc_status plugin_get_info(
+	void *ctx, struct slice request, struct buf *reply, struct err *err)
+{
+	static char type[] = "DevicePlugin", name[] = PLUGIN_RESOURCE, version[] = "v1beta1";
+	char *versions[] = {version};
+	Pluginregistration__PluginInfo info;
+	struct plugin *p = ctx;
+	enum grpc_status status = GRPC_OK;
+	struct plugin_call c;
+
+	pluginregistration__plugin_info__init(&info);
+	info.type = type;
+	info.name = name;
+	info.endpoint = p->socket;
+	info.supported_versions = versions;
+	info.n_supported_versions = 1;
+	plugin_call_init(&c);
+	if (plugin_call_unpack(
+		    &c, &pluginregistration__info_request__descriptor, request, &status, err))
+		status = plugin_call_pack((const ProtobufCMessage *)&info, reply, err);
+	return plugin_call_end(&c, status);
+}
+
+/* Methods of pluginregistration.Registration: GetInfo, NotifyRegistrationStatus. */
+static enum grpc_status plugin_notify(
+	void *ctx, struct slice request, struct buf *reply, struct err *err)
+{
+	Pluginregistration__RegistrationStatusResponse answer =
+		PLUGINREGISTRATION__REGISTRATION_STATUS_RESPONSE__INIT;
+	const Pluginregistration__RegistrationStatus *r;
+	enum grpc_status status = GRPC_OK;
+	struct plugin *p = ctx;
+	struct plugin_call c;
+
+	plugin_call_init(&c);
+	r = plugin_call_unpack(
+		&c, &pluginregistration__registration_status__descriptor, request, &status, err);
+	if (r) {
+		struct slice words = {(const char *)r->error.data, r->error.len};
+
+		words.len = text_utf8_cut(words, WORDS_MAX);
+		p->counts.registered = r->plugin_registered;
+		if (r->plugin_registered)
+			log_line(p->log, LOG_LEVEL_INFO, "registered",
+				log_str("resource", PLUGIN_RESOURCE));
+		else
+			log_line(p->log, LOG_LEVEL_ERROR, "the kubelet refuses this plugin",
+				log_str("socket", p->socket), log_slice("error", words));
+		p->counts.refused += !r->plugin_registered;
+		status = plugin_call_pack((const ProtobufCMessage *)&answer, reply, err);
+	}
+	return plugin_call_end(&c, status);
+}
 
 /* ---- devices in requests ---- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kube: calls to the Kubernetes API, over as many connections as there are calls at one time. */
+/* kube: calls to the Kubernetes API, over as many connections as there are calls at one time; its
+ * lists, page by page; Events about its objects. */
 #include "kube/kube.h"
 
 #include <pthread.h>
@@ -8,8 +9,11 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "kube/kube_answer.h"
 #include "kube/kube_request.h"
+
+/* ---- calls ---- */
 
 #define CONNECT_MS 5000
 #define CALL_MS 10000
@@ -253,4 +257,166 @@ int kube_get(struct kube *k, const char *path, int64_t timeout_ms, struct kube_a
 	const struct kube_call call = {.method = "GET", .path = path, .timeout_ms = timeout_ms};
 
 	return kube_do(k, &call, ret, err);
+}
+
+/* ---- lists ---- */
+
+/* A list that gets too old between two pages is begun anew this often. */
+#define RESTARTS 2
+#define PATH_MAX_BYTES 16384
+
+/* A list on its way. */
+struct listing {
+	struct kube *kube;
+	const char *path;
+	int64_t deadline_ms;
+	kube_each *each;
+	void *ctx;
+	struct kube_page page; /* the last one that came */
+};
+
+/* What the page says, object by object. */
+static int read_page(struct listing *l, const struct json *j, struct err *err)
+{
+	const struct json_node *items;
+	int rc = kube_page_items(j, l->path, &items, err);
+
+	if (rc == 0)
+		rc = kube_page_read(&l->page, l->path, j, err);
+	if (rc != 0)
+		return rc;
+	JSON_EACH(j, items, object)
+	{
+		if (!l->each(l->ctx, j, object))
+			return err_set(err, ERR_REFUSED, "GET %s: the list was ended", l->path);
+	}
+	return 0;
+}
+
+static int get_page(struct listing *l, long *ret_status, struct err *err)
+{
+	struct kube_call call = {.method = "GET", .timeout_ms = l->deadline_ms - clock_ms()};
+	struct kube_answer answer = {0};
+	struct buf path;
+	int rc;
+
+	*ret_status = 0;
+	if (call.timeout_ms <= 0)
+		return err_set(err, ERR_TIMEOUT, "GET %s: not all pages came in time", l->path);
+	buf_init(&path, PATH_MAX_BYTES);
+	kube_page_path(&l->page, l->path, &path);
+	call.path = path.data;
+	if (path.failed)
+		rc = err_set(err, ERR_NOMEM, "GET %s: no room for the path", l->path);
+	else
+		rc = kube_do(l->kube, &call, &answer, err);
+	*ret_status = answer.status;
+	if (rc == 0)
+		rc = read_page(l, &answer.json, err);
+	kube_answer_release(&answer);
+	buf_release(&path);
+	return rc;
+}
+
+int kube_list(struct kube *k, const char *path, int64_t timeout_ms, void (*begin)(void *ctx),
+	kube_each *each, void *ctx, char ret_version[static 32], struct err *err)
+{
+	struct listing l = {.kube = k,
+		.path = path,
+		.deadline_ms = clock_ms() + timeout_ms,
+		.each = each,
+		.ctx = ctx};
+	int restarts = 0, rc;
+	long status;
+
+	buf_init(&l.page.next, PATH_MAX_BYTES / 4);
+	if (begin)
+		begin(ctx);
+	for (;;) {
+		rc = get_page(&l, &status, err);
+		if (rc == 0 && l.page.next.len == 0)
+			break;
+		if (rc == 0)
+			continue;
+		if (status != 410 || restarts++ == RESTARTS)
+			break;
+		buf_clear(&l.page.next);
+		if (begin)
+			begin(ctx);
+	}
+	if (rc == 0)
+		memcpy(ret_version, l.page.version, sizeof(l.page.version));
+	buf_release(&l.page.next);
+	return rc;
+}
+
+/* ---- Events ---- */
+
+/* What the API server accepts. */
+#define NOTE_MAX 1024
+#define EVENT_MAX 8192
+
+static void member(struct buf *b, const char *key, struct slice value)
+{
+	buf_fmt(b, ",\"%s\":", key);
+	buf_json_str(b, value);
+}
+
+/* Objects without a namespace have their events in "default". */
+static void write_event(
+	struct buf *b, const struct kube_event *e, struct slice namespace, struct slice note)
+{
+	struct slice component = slice_of(e->component ? e->component : "poolgate");
+	char now[CLOCK_TEXT_SIZE];
+
+	(void)clock_text(clock_wall_s(), now);
+	buf_str(b, "{\"apiVersion\":\"v1\",\"kind\":\"Event\",\"metadata\":{\"generateName\":\"");
+	buf_json_esc(b, e->name);
+	buf_str(b, ".\"");
+	member(b, "namespace", namespace);
+	buf_str(b, "},\"involvedObject\":{\"kind\":");
+	buf_json_str(b, slice_of(e->kind));
+	member(b, "apiVersion", slice_of(e->api_version));
+	if (e->namespace.len)
+		member(b, "namespace", e->namespace);
+	member(b, "name", e->name);
+	if (e->uid.len)
+		member(b, "uid", e->uid);
+	buf_str(b, "},\"source\":{\"component\":");
+	buf_json_str(b, component);
+	buf_str(b, "},\"count\":1");
+	member(b, "type", slice_of(e->type));
+	member(b, "reason", slice_of(e->reason));
+	member(b, "message", note);
+	member(b, "reportingComponent", component);
+	member(b, "firstTimestamp", slice_of(now));
+	member(b, "lastTimestamp", slice_of(now));
+	buf_char(b, '}');
+}
+
+int kube_tell(struct kube *k, const struct kube_event *event, struct err *err)
+{
+	struct slice namespace = event->namespace.len ? event->namespace : SLICE("default");
+	struct slice note = slice_of(event->note);
+	struct kube_call call = {.method = "POST"};
+	struct buf path, body, name;
+	int rc;
+
+	note.len = text_utf8_cut(note, NOTE_MAX);
+	buf_init(&name, 256);
+	buf_init(&path, 1024);
+	buf_init(&body, EVENT_MAX);
+	buf_slice(&name, namespace);
+	kube_path(&path, "/api/v1", name.data, "events", NULL, NULL);
+	write_event(&body, event, namespace, note);
+	call.path = path.data;
+	call.body = buf_as_slice(&body);
+	if (path.failed || body.failed || name.failed)
+		rc = err_set(err, ERR_NOMEM, "no room for an event");
+	else
+		rc = kube_do(k, &call, NULL, err);
+	buf_release(&name);
+	buf_release(&path);
+	buf_release(&body);
+	return rc;
 }

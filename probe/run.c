@@ -16,8 +16,6 @@
 #include "probe/kernels/kernels.h"
 #include "probe/result/report_links.h"
 #include "probe/run_facts.h"
-#include "probe/run_gpus.h"
-#include "probe/run_pairs.h"
 #include "probe/runtime/host.h"
 #include "probe/worker/retry.h"
 #include "probe/worker/workers.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* probe: which GPUs a run is about. CUDA shows a process at most one MIG instance, and then no
  * whole GPU beside it; NVML knows them all. */
-#include "probe/run_gpus.h"
+#include "probe/run_facts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

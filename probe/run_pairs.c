@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* probe: data between GPUs, pair by pair: a round-robin, as in a tournament, so that no GPU is in
  * two pairs at once and all pairs of a round go side by side. */
-#include "probe/run_pairs.h"
+#include "probe/run_facts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

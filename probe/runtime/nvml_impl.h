@@ -88,10 +88,6 @@ struct nvml {
 /* NVML's own word for what it answered. */
 const char *nvml_word(const struct nvml *n, int rc);
 
-/* How many compute on it, of which the plain list has so many: clients of MPS, too, and no server
- * of MPS, which is there without any. -1 stays so. */
-int nvml_computing(struct nvml *n, nvml_device device, int plain);
-
 /* What a call (or NULL: none was found) says of a device; -1: it does not say, or all ones, by
  * which NVML marks what it does not know. */
 int nvml_read(call_unsigned call, nvml_device device);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge/settings/settings_registry: the config file's key `registries`. */
+/* edge/settings/settings_file: the config file's key `registries`. */
 #include "test/unit/test.h"
 #include "webhook/core/image/image.h"
 #include "webhook/edge/settings/settings.h"

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "webhook/cluster/claims/job_get.h"
+#include "webhook/cluster/claims/job_sizes.h"
 #include "webhook/core/pod/late.h"
 
 #define LIST_MS 60000

@@ -10,7 +10,7 @@
 #include "webhook/cli/usage/cli.h"
 #include "webhook/core/image/image.h"
 #include "webhook/core/inject/restricted.h"
-#include "webhook/edge/admin/client_ca.h"
+#include "webhook/edge/admin/reload.h"
 #include "webhook/edge/pool/gpu_servers.h"
 #include "webhook/edge/settings/config_store.h"
 

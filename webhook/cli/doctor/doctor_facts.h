@@ -14,7 +14,7 @@
 #include "webhook/cli/inject/installed.h"
 #include "webhook/core/policy/policy.h"
 #include "webhook/core/server/server_object.h"
-#include "webhook/edge/image/registry_check.h"
+#include "webhook/edge/image/registry_client.h"
 #include "webhook/edge/settings/settings.h"
 
 #define DOCTOR_NAMESPACE INSTALLED_NAMESPACE

@@ -272,14 +272,12 @@ bool keep_write(struct claims *c, const struct inventory *inv, const struct queu
 void since_write(struct claims *c, struct holder *const *who, struct pod_waiting *const *list,
 	const bool *started, size_t n);
 
-/* ---- claims_meter.c ---- */
+/* ---- claims_show.c ---- */
 
 /* Show a round of the queue in the metrics; round NULL: nobody waits, or this replica leads no
  * more. */
 void queue_meter(struct metrics *m, const struct queue_pod *pods, size_t n,
 	const struct queue_round *round, int64_t now_ms);
-
-/* ---- claims_show.c ---- */
 
 /* Show people who waits, as a round with words has decided; nothing of it is kept but text. */
 void queue_show(struct claims *c, const struct queue_world *w, const struct queue_pod *pods,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: one round of the queue of pods that wait for their turn, as those who take part in it
- * see it: what is decided (claims_queue.c), who is let go by it (claims_start.c), and who is told
- * why it waits (claims_why.c). */
+ * see it: what is decided (claims_queue.c), who is let go by it, and who is told why it waits
+ * (claims_start.c). */
 #ifndef WEBHOOK_CLUSTER_CLAIMS_CLAIMS_QUEUE_IMPL_H
 #define WEBHOOK_CLUSTER_CLAIMS_CLAIMS_QUEUE_IMPL_H
 
@@ -42,8 +42,6 @@ struct queueing {
 /* Give each pod whose turn the round says it is its claim: all members of a gang, or none. Whose
  * was written stands in q->started; for the others a round comes soon. */
 void start_all(struct queueing *q);
-
-/* ---- claims_why.c ---- */
 
 /* Tell those who have it now, if they were told that they wait, and where the round has words some
  * of those who do. */

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "webhook/cluster/claims/claims_impl.h"
-#include "webhook/cluster/claims/job_get.h"
+#include "webhook/cluster/claims/job_sizes.h"
 #include "webhook/core/pod/unplaced.h"
 #include "webhook/core/pool/placement_say.h"
 #include "webhook/edge/metrics/metrics.h"

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: gangs that are as large as their Job says (poolgate.io/gang-size: job). The Job is asked
- * while they wait, and again after some seconds, since its parallelism can be changed. */
+/* cluster: gangs that are as large as their Job says (poolgate.io/gang-size: job). The Job is
+ * asked while they wait, and again after some seconds, since its parallelism can be changed. And
+ * the Job that made a pod. */
 #ifndef WEBHOOK_CLUSTER_CLAIMS_JOB_SIZES_H
 #define WEBHOOK_CLUSTER_CLAIMS_JOB_SIZES_H
 
+#include "kube/kube.h"
 #include "webhook/cluster/claims/pods.h"
 #include "webhook/cluster/duty/duty.h"
 
@@ -20,5 +22,10 @@ int64_t job_sizes_read(struct job_sizes *all, const struct duty *self,
 	struct pod_waiting *const *list, struct queue_pod *pods, size_t n);
 /* NULL-safe. */
 void job_sizes_free(struct job_sizes *all);
+
+/* GET it; ret is released by the caller in every case. ERR_CONFLICT: it is gone, or another one has
+ * its name; else as kube_do says, ERR_REFUSED where we may not read Jobs. */
+int job_get(struct kube *k, struct slice namespace, struct slice name, struct slice uid,
+	struct kube_answer *ret, struct err *err);
 
 #endif

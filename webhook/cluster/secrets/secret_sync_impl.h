@@ -17,7 +17,7 @@
 #define SECRET_BODY_MAX ((size_t)4 << 20)
 #define SECRET_PATH_MAX 1024
 
-/* ---- secret_source.c ---- */
+/* ---- secret_record.c: the source ---- */
 
 struct secret_source {
 	struct buf

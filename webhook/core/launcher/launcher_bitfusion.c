@@ -7,8 +7,6 @@
 #include "base/buf.h"
 #include "base/text.h"
 #include "base/yaml/yaml_config.h"
-#include "webhook/core/launcher/launcher_hash.h"
-#include "webhook/core/launcher/launcher_inits.h"
 #include "webhook/core/launcher/launcher_parts.h"
 #include "webhook/core/pool/placement.h"
 

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: the pod's end of a gate: read, and rendered as an init container and volumes like any other
  * of a profile. */
-#include "webhook/core/launcher/launcher_gate.h"
+#include "webhook/core/launcher/launcher_parts.h"
 
 #include <string.h>
 
 #include "base/text.h"
 #include "base/yaml/yaml_config.h"
 #include "base/yaml/yaml_json.h"
-#include "webhook/core/launcher/launcher_parts.h"
-#include "webhook/core/launcher/launcher_template.h"
 
 #define NAME "gpugate"
 #define TOKEN_VOLUME NAME "-token"

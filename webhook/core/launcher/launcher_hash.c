@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: the fingerprint of a launcher profile: every member, in order, with its length. */
-#include "webhook/core/launcher/launcher_hash.h"
+#include "webhook/core/launcher/launcher_parts.h"
 
 #include <stdint.h>
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: the init containers of a profile: places filled, resources taken apart, everything else
  * verbatim. */
-#include "webhook/core/launcher/launcher_inits.h"
+#include "webhook/core/launcher/launcher_parts.h"
 
 #include <string.h>
 
 #include "base/yaml/yaml_config.h"
 #include "base/yaml/yaml_json.h"
 #include "base/yaml/yaml_scalar.h"
-#include "webhook/core/launcher/launcher_parts.h"
 
 #define CLIENT_OPEN SLICE("{client.")
 

@@ -7,13 +7,7 @@
 
 #include "base/text.h"
 #include "base/yaml/yaml_config.h"
-#include "webhook/core/launcher/launcher_argv.h"
-#include "webhook/core/launcher/launcher_env.h"
-#include "webhook/core/launcher/launcher_gate.h"
-#include "webhook/core/launcher/launcher_hash.h"
-#include "webhook/core/launcher/launcher_inits.h"
 #include "webhook/core/launcher/launcher_parts.h"
-#include "webhook/core/launcher/launcher_template.h"
 #include "webhook/core/pool/placement.h"
 
 #define CLIENTS_MAX 1024

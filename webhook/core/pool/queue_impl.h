@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: the state of one round of the queue. Shared by queue.c, which serves, queue_units.c, which
- * finds who is served together, queue_shape.c, who asks the same, queue_sort.c, queue_gang.c, which
- * counts members, queue_view.c, which looks for GPUs, queue_keep.c, which keeps them for a head,
- * and queue_say.c; nobody else includes it. */
+ * finds who is served together, queue_shape.c, who asks the same and in which order, queue_gang.c,
+ * which counts members, queue_view.c, which looks for GPUs, queue_keep.c, which keeps them for a
+ * head, and queue_say.c; nobody else includes it. */
 #ifndef WEBHOOK_CORE_POOL_QUEUE_IMPL_H
 #define WEBHOOK_CORE_POOL_QUEUE_IMPL_H
 
@@ -106,8 +106,6 @@ int queue_order(struct slice a, struct slice b);
 
 /* What the unit asks. NULL: out of memory. */
 struct queue_shape *queue_shape_of(struct queue_run *q, struct queue_unit *u);
-
-/* ---- queue_sort.c ---- */
 
 /* A heap of units: the first of all by `before` is at the front. */
 typedef bool queue_before(const struct queue_unit *a, const struct queue_unit *b);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: build, verify, swap: config, pool and certificate, each for itself. */
+/* edge: build, verify, swap: config, pool and certificate, each for itself; client CAs, loaded and
+ * told. */
 #include "webhook/edge/admin/reload.h"
 
 #include <string.h>
@@ -7,9 +8,42 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/files.h"
-#include "webhook/edge/admin/client_ca.h"
+#include "base/text.h"
 #include "webhook/edge/pool/gpu_servers.h"
 #include "webhook/edge/pool/ledger_memory.h"
+
+/* ---- the CAs of clients ---- */
+
+int client_ca_load(
+	struct tls_trust *clients, const struct settings *s, const struct log *log, struct err *err)
+{
+	struct tls_trust_info before, info;
+
+	if (!clients || !s->client_ca)
+		return 0;
+	(void)tls_trust_info(clients, &before);
+	if (tls_trust_load_file(clients, s->client_ca, s->client_names, s->n_client_names, err) !=
+		0)
+		return settings_blame(s, err);
+	if (log && tls_trust_info(clients, &info) && info.generation != before.generation)
+		log_line(log, LOG_LEVEL_INFO, "client CA in force", log_str("path", s->client_ca),
+			log_int("certificates", (int64_t)info.certificates),
+			log_int("names", (int64_t)s->n_client_names),
+			log_int("not_after", info.not_after));
+	return 0;
+}
+
+/* Changes when the file does, or the names. */
+static uint64_t client_ca_mark(const struct settings *s)
+{
+	uint64_t sum = s->client_ca ? files_mark(s->client_ca) : 1;
+
+	for (size_t i = 0; i < s->n_client_names; i++)
+		sum = sum * 31 + text_hash64(slice_of(s->client_names[i]));
+	return sum;
+}
+
+/* ---- reloading ---- */
 
 #define POOL_ARENA_MAX (256u * 1024 * 1024)
 #define WARNINGS_BYTES_MAX (64u * 1024)

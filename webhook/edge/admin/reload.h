@@ -62,4 +62,10 @@ void reload_poll(struct reload *r);
 /* Free the settings. */
 void reload_release(struct reload *r);
 
+/* Put the settings' CAs and names in force; log may be NULL. Nothing when clients is NULL (this
+ * server does not ask), or the settings name none any more (that waits for a restart). Errors as of
+ * tls_trust_load_file, with who named the path; what is in force stays then. */
+int client_ca_load(struct tls_trust *clients, const struct settings *s, const struct log *log,
+	struct err *err);
+
 #endif

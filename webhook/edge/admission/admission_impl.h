@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edge: what the files of the admission routes share: one answers (admission.c), one decides
- * (admission_decide.c), one asks others (admission_sources.c), one tells (admission_note.c). */
+ * and asks others (admission_decide.c), one tells (admission_note.c). */
 #ifndef WEBHOOK_EDGE_ADMISSION_ADMISSION_IMPL_H
 #define WEBHOOK_EDGE_ADMISSION_ADMISSION_IMPL_H
 
@@ -45,8 +45,6 @@ struct call {
 int call_decide(struct call *c);
 /* What its world asks others, where they are to be asked. */
 void call_use_sources(struct call *c);
-/* Until when the ledger and others may wait. */
-int64_t call_work_until(const struct call *c);
 /* The call's clock begins, with what it has waited for a thread. */
 void call_begin(struct call *c);
 /* That stage ends now. */

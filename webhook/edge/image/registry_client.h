@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edge: asks a registry what an image starts, by the distribution specification. Whoever runs a
- * registry, or pushes to it, may mean harm: only hosts that the operator named get credentials, and
- * only addresses that are public, or named, are connected to. */
+ * registry, or pushes to it, may mean harm: only hosts that the operator named get credentials,
+ * and only addresses that are public, or named, are connected to. And would it answer? */
 #ifndef WEBHOOK_EDGE_IMAGE_REGISTRY_CLIENT_H
 #define WEBHOOK_EDGE_IMAGE_REGISTRY_CLIENT_H
 
@@ -30,5 +30,21 @@ struct registry_question {
  * tell; ERR_TIMEOUT, with one, too: the time was over; ERR_NOMEM. */
 int registry_ask(const struct registry_question *q, struct arena *a, struct image_start *ret,
 	struct err *err);
+
+enum registry_trouble {
+	REGISTRY_WELL,
+	REGISTRY_NAME,        /* its name does not resolve */
+	REGISTRY_ADDRESS,     /* to an address that may not be asked */
+	REGISTRY_CERTIFICATE, /* it is not trusted, or not its own */
+	REGISTRY_SILENT,      /* no connection, or no answer in time */
+	REGISTRY_REALM, /* it wants credentials in a way, or for somebody, that is not listed */
+	REGISTRY_OTHER  /* it answers as no registry does */
+};
+
+/* Ask it for the start of its API, as a question for an image would ask, without a credential. 0
+ * with *ret REGISTRY_WELL or with what is wrong and a sentence in err (code ERR_REFUSED);
+ * ERR_NOMEM. deadline_ms: CLOCK_MONOTONIC. */
+int registry_check(
+	const struct registry *r, int64_t deadline_ms, enum registry_trouble *ret, struct err *err);
 
 #endif

@@ -33,8 +33,6 @@ struct hosts {
 	size_t n;
 };
 
-bool hosts_have(struct hosts hosts, struct slice host);
-
 /* What a request carries, and where it may go. */
 struct carries {
 	const char *accept; /* a header's line; NULL: none */
@@ -67,8 +65,6 @@ struct redirect {
 
 /* Follow the redirects that io, the registry's answer, may be the first of. */
 int registry_follow(struct asking *s, const struct redirect *r, struct http_response *io);
-
-/* ---- registry_token.c ---- */
 
 /* Is it a challenge that can be met, and a realm that may be asked? */
 int registry_realm(struct asking *s, const struct http_response *res);

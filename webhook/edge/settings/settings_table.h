@@ -32,7 +32,7 @@ enum setting_kind {
 	SETTING_SLICE,       /* (struct slice) */
 	SETTING_SLICES,      /* (struct slice *, and size_t n_MEMBER) */
 	SETTING_TOTAL,       /* memory of the nominal GPU */
-	SETTING_REGISTRIES,  /* settings_registry.c */
+	SETTING_REGISTRIES,  /* a list of them */
 	SETTING_IGNORED,     /* a flag of the origin's that takes a value and has no effect */
 	SETTING_IGNORED_BOOL /* the same; a value only behind '=', as Go's boolean flags */
 };
@@ -75,13 +75,5 @@ struct settings_reader {
 	const char *config; /* its path: its folder is where relative paths begin */
 	struct err *err;
 };
-
-/* Read a map by its rows into the struct that they are of; keys that no row has are refused.
- * ERR_INVALID with file, line, path, found and expected; ERR_NOMEM. */
-int settings_read_map(struct settings_reader *r, const struct yaml_node *map,
-	const struct setting *rows, size_t n, void *of);
-
-/* The key `registries` of the file into s. Same errors. */
-int settings_registries(struct settings_reader *r, const struct yaml_node *seq);
 
 #endif
