@@ -22,8 +22,10 @@
 
 void carry_begin(struct carry *c, struct client_socket *tls, int plain)
 {
-	*c = (struct carry){
-		.tls = tls, .plain = plain, .up.in = true, .down.in = true, .plain_out = true};
+	*c = (struct carry){.tls = tls,
+		.plain = plain,
+		.up = {.in = true, .out = true},
+		.down = {.in = true, .out = true}};
 	client_socket_read_ahead(tls);
 	/* A program that is stopped, or debugged, is not gone. */
 	client_socket_patient(client_socket_fd(tls));
@@ -64,19 +66,23 @@ void carry_release(struct carry *c)
 	carry_close_pipe(c->down.pipe);
 }
 
+static void told(struct carry_way *from, struct carry_way *to, uint32_t events)
+{
+	if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+		from->in = true;
+	if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
+		to->out = true;
+}
+
 void carry_told_tls(struct carry *c, uint32_t events)
 {
-	/* What is to be written is tried in every turn. */
-	if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-		c->down.in = true;
+	/* What is to be written with TLS is tried in every turn. */
+	told(&c->down, &c->up, events);
 }
 
 void carry_told_plain(struct carry *c, uint32_t events)
 {
-	if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-		c->up.in = true;
-	if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
-		c->plain_out = true;
+	told(&c->up, &c->down, events);
 }
 
 static int broke(struct err *err)
@@ -122,13 +128,13 @@ static int give(struct carry *c, const char *bytes, size_t len, size_t *ret_give
 {
 	size_t given = 0;
 
-	while (given < len && c->plain_out) {
+	while (given < len && c->down.out) {
 		ssize_t n = send(c->plain, bytes + given, len - given, MSG_NOSIGNAL);
 
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
 			return broke(err);
 		if (n < 0)
-			c->plain_out = errno == EINTR;
+			c->down.out = errno == EINTR;
 		else
 			given += (size_t)n;
 	}
@@ -250,37 +256,63 @@ static int move(int from, int to, size_t len, size_t *ret_moved, bool *ret_wait,
 
 static bool has_work(const struct carry_way *w)
 {
-	return w->held > 0 || (w->in && !w->over);
+	return w->held > 0 ? w->out : w->in && !w->over;
 }
 
-/* A pipe is filled when it is empty: else "not now" might be its own word, and not the socket's. */
-static int splice_way(struct carry *c, struct carry_way *w, bool *ret_more, struct err *err)
+/* A pipe is filled when it is empty: else "not now" might be its own word, and not the socket's.
+ * Whoever had less than was asked for is not asked again: the loop tells when there is more. */
+static int fill(struct carry_way *w, struct err *err)
+{
+	bool dry;
+	int rc = move(w->from, w->pipe[1], SPLICE_BYTES, &w->held, &dry, err);
+
+	w->in = w->held == SPLICE_BYTES;
+	w->over = rc == 0 && !dry && w->held == 0;
+	/* It may have ended itself meanwhile. */
+	if (w->over)
+		(void)shutdown(w->to, SHUT_WR);
+	return rc;
+}
+
+static int drain(struct carry_way *w, struct err *err)
+{
+	bool full;
+	size_t n;
+	int rc = move(w->pipe[0], w->to, w->held, &n, &full, err);
+
+	w->held -= n;
+	w->bytes += n;
+	w->out = w->held == 0;
+	return rc;
+}
+
+static int splice_way(struct carry *c, struct carry_way *w, struct err *err)
 {
 	int rc = has_work(w) ? take_pipe(c, w, err) : 0;
-	bool full = false, dry;
-	size_t n;
 
-	for (int i = 0; rc == 0 && !full && has_work(w); i++) {
-		if (i == SPLICES) {
-			*ret_more = true;
-			break;
-		}
-		if (w->held == 0) {
-			rc = move(w->from, w->pipe[1], SPLICE_BYTES, &w->held, &dry, err);
-			w->in = !dry;
-			w->over = rc == 0 && !dry && w->held == 0;
-			/* It may have ended itself meanwhile. */
-			if (w->over)
-				(void)shutdown(w->to, SHUT_WR);
-		}
-		while (rc == 0 && !full && w->held > 0) {
-			rc = move(w->pipe[0], w->to, w->held, &n, &full, err);
-			w->held -= n;
-			w->bytes += n;
-		}
+	for (int i = 0; rc == 0 && i < SPLICES && has_work(w); i++) {
+		if (w->held == 0)
+			rc = fill(w, err);
+		if (rc == 0 && w->held > 0)
+			rc = drain(w, err);
 	}
 	leave_pipe(c, w);
 	return rc;
+}
+
+/* Of a side, by the direction that begins there and the one that ends there. While it is not read
+ * it is told of once only: that both have hung up would be told without an end. */
+static uint32_t wants(const struct carry_way *from, const struct carry_way *to)
+{
+	return (from->held == 0 && !from->over ? EPOLLIN : EPOLLET) | (to->held > 0 ? EPOLLOUT : 0);
+}
+
+int carry_ask(struct carry *c, int loop, struct loop_watch *pod, struct loop_watch *plain,
+	struct err *err)
+{
+	int rc = loop_ask(loop, c->down.from, pod, wants(&c->down, &c->up), err);
+
+	return rc ? rc : loop_ask(loop, c->plain, plain, wants(&c->up, &c->down), err);
 }
 
 int carry_turn(struct carry *c, char scratch[static CLIENT_SOCKET_BURST], bool *ret_more,
@@ -290,9 +322,9 @@ int carry_turn(struct carry *c, char scratch[static CLIENT_SOCKET_BURST], bool *
 
 	*ret_more = false;
 	if (c->spare) {
-		rc = splice_way(c, &c->up, ret_more, err);
+		rc = splice_way(c, &c->up, err);
 		if (rc == 0)
-			rc = splice_way(c, &c->down, ret_more, err);
+			rc = splice_way(c, &c->down, err);
 		*ret_over = rc == 0 && c->up.over && c->down.over;
 		return rc;
 	}

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "gate/loop.h"
 #include "net/client_socket.h"
 
 /* Bytes that come and go all the time while some connections carry: memory_begin(). */
@@ -18,6 +19,7 @@
 struct carry_way {
 	bool in;        /* there may be something to read: told by the loop, until a call has said
 			   otherwise */
+	bool out;       /* and room to write; with TLS, where the plain side is written to */
 	bool over;      /* its end was passed on */
 	uint64_t bytes; /* that were carried */
 	/* Without TLS: */
@@ -30,7 +32,6 @@ struct carry {
 	struct client_socket *tls; /* borrowed, and so is the descriptor */
 	int plain;
 	struct carry_way up, down; /* the plain side's bytes, the TLS side's */
-	bool plain_out;            /* as in `in`: room to write */
 	bool tls_ended;
 	char *rest; /* that the plain side has not taken: at most a burst; owned */
 	uint32_t rest_at, rest_len;
@@ -49,6 +50,10 @@ void carry_close_pipe(int pipe[2]);
 /* What the loop has told. */
 void carry_told_tls(struct carry *c, uint32_t events);
 void carry_told_plain(struct carry *c, uint32_t events);
+/* Without TLS, after each turn that is not the last: let the loop tell what there is to do next.
+ * ERR_IO. */
+int carry_ask(struct carry *c, int loop, struct loop_watch *pod, struct loop_watch *plain,
+	struct err *err);
 
 /* Carry what there is, but let others have their turn, too: *ret_more says that there is more.
  * *ret_over: both directions have ended. scratch is for the call. ERR_IO: one of them broke, and

@@ -159,7 +159,7 @@ struct child *child_new(struct children *all, const char *uid)
 		return NULL;
 	s->all = all;
 	s->pidfd = s->listener = -1;
-	s->watch = (struct loop_watch){on_over, s};
+	s->watch = (struct loop_watch){.ready = on_over, .ctx = s};
 	(void)snprintf(s->uid, sizeof(s->uid), "%s", uid);
 	return s;
 }

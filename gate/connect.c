@@ -241,8 +241,8 @@ static void welcome(struct pod_end *e, int fd, const struct gate_address *to)
 	c->to = to;
 	c->plain = fd;
 	c->until_ms = clock_ms() + DIAL_MS;
-	c->tls_watch = (struct loop_watch){on_tls, c};
-	c->plain_watch = (struct loop_watch){on_plain, c};
+	c->tls_watch = (struct loop_watch){.ready = on_tls, .ctx = c};
+	c->plain_watch = (struct loop_watch){.ready = on_plain, .ctx = c};
 	c->next = e->calls;
 	c->at = &e->calls;
 	if (c->next)
@@ -337,7 +337,7 @@ static void run(struct pod_end *e)
 		for (size_t i = 0; i < e->n; i++)
 			if (fd[2 + i].revents)
 				take_calls(e, i);
-		loop_turn(e->loop);
+		(void)loop_turn(e->loop, 0);
 		go_on(e);
 	}
 }

@@ -126,6 +126,8 @@ struct gate {
 	struct log log;
 	struct metrics *metrics;
 	int loop, listener, signals;
+	struct loop_others others;
+	int n_carried; /* those of the loop's turn by which bytes were carried, and nothing else */
 	int64_t accept_ms; /* nobody is taken in before then */
 	/* What the GPUServer says. */
 	struct kube_config kube;
@@ -166,6 +168,8 @@ struct gate {
 
 /* All that want to come in now. */
 void guests_accept(struct gate *g);
+/* Wait for so long, and carry bytes: until something else is told, too. */
+void guests_carry(struct gate *g, int64_t ms);
 /* Time has passed, or something that guests wait for has changed. */
 void guests_turn(struct gate *g);
 /* Whoever has no claim any more is cut off; also all of them. */

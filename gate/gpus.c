@@ -177,7 +177,7 @@ int gpus_new(const struct gpus_config *config, struct gpus **ret, struct err *er
 		return err_set(err, ERR_NOMEM, "out of memory");
 	g->cfg = *config;
 	g->fd = -1;
-	g->watch = (struct loop_watch){hear, g};
+	g->watch = (struct loop_watch){.ready = hear, .ctx = g};
 	buf_init(&g->line, LINE_MAX_BYTES);
 	*ret = g;
 	return 0;

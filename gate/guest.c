@@ -220,6 +220,7 @@ static void on_tls(void *ctx, uint32_t events)
 	x->came = true;
 	if (x->stage == GUEST_CARRY) {
 		carry_told_tls(&x->carry, events);
+		x->gate->n_carried++;
 	} else if ((events & gone) && x->stage > GUEST_HELLO) {
 		/* Nobody is left who could be answered. */
 		count_who_left(x);
@@ -235,8 +236,10 @@ static void on_plain(void *ctx, uint32_t events)
 
 	if (x->dead)
 		return;
-	if (x->stage == GUEST_CARRY)
+	if (x->stage == GUEST_CARRY) {
 		carry_told_plain(&x->carry, events);
+		x->gate->n_carried++;
+	}
 	guest_go(x);
 }
 
@@ -278,8 +281,8 @@ static void welcome(struct gate *g, int fd, const struct sockaddr_storage *from)
 		x->until_ms = x->since_ms + GUEST_CLAIM_MS;
 	}
 	memcpy(x->who, who, sizeof(who));
-	x->tls_watch = (struct loop_watch){on_tls, x};
-	x->plain_watch = (struct loop_watch){on_plain, x};
+	x->tls_watch = (struct loop_watch){.ready = on_tls, .ctx = x};
+	x->plain_watch = (struct loop_watch){.ready = on_plain, .ctx = x};
 	link_in(x, &g->waiting);
 	g->n_waiting++;
 	if (loop_add(g->loop, fd, &x->tls_watch, &err) != 0)
@@ -321,10 +324,9 @@ static void bury(struct gate *g)
 	}
 }
 
-void guests_turn(struct gate *g)
+static void go_on(struct gate *g)
 {
 	struct guest *busy = g->busy, *next;
-	int64_t now = clock_ms();
 
 	g->busy = NULL;
 	for (; busy; busy = next) {
@@ -333,6 +335,26 @@ void guests_turn(struct gate *g)
 		if (!busy->dead)
 			guest_go(busy);
 	}
+}
+
+void guests_carry(struct gate *g, int64_t ms)
+{
+	int64_t until = clock_ms() + ms;
+	int told;
+
+	do {
+		g->n_carried = 0;
+		told = loop_turn(g->loop, g->busy ? 0 : (int)ms);
+		go_on(g);
+		ms = until - clock_ms();
+	} while (told > 0 && told == g->n_carried && !g->graves && ms > 0);
+}
+
+void guests_turn(struct gate *g)
+{
+	struct guest *next;
+	int64_t now = clock_ms();
+
 	for (struct guest *x = g->waiting; x; x = next) {
 		next = x->next;
 		/* Others are told by the loop. */

@@ -391,7 +391,9 @@ static void carry(struct guest *x)
 	bool more, over;
 	struct err err = {0};
 
-	if (carry_turn(&x->carry, g->scratch, &more, &over, &err) != 0) {
+	if (carry_turn(&x->carry, g->scratch, &more, &over, &err) != 0 ||
+		(gate_by_address(g) && !over &&
+			carry_ask(&x->carry, g->loop, &x->tls_watch, &x->plain_watch, &err) != 0)) {
 		guest_cut(x, err.msg);
 	} else if (over) {
 		log_line(&g->log, LOG_LEVEL_DEBUG, "a connection has ended",

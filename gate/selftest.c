@@ -147,7 +147,7 @@ static void start(struct selftest *t, const struct picture *p)
 	}
 	(void)snprintf(share, sizeof(share), "%llu", (unsigned long long)half);
 	t->len = 0;
-	t->watch = (struct loop_watch){hear, t};
+	t->watch = (struct loop_watch){.ready = hear, .ctx = t};
 	if (children_try(t->children, &claim, share, &t->tried, &err) != 0 ||
 		loop_add(t->loop, t->tried.out, &t->watch, &err) != 0) {
 		over(t, GATE_SHARES_UNKNOWN, err.msg);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: `gpugate serve`: one thread, which waits in poll() alone, for the loop of connections as
- * for the few other descriptors. */
+/* gate: `gpugate serve`: one thread, which waits in the loop of connections alone, for the few
+ * other descriptors as for them. */
 #define _GNU_SOURCE
 #include "gate/serve.h"
 
@@ -29,9 +29,11 @@
 #define PROFILE_ARENA_MAX (64u << 20)
 /* Between two looks at the certificate's files. */
 #define CERT_LOOK_MS 5000
+/* Between two looks at descriptors that the loop has no room for. */
+#define BLIND_MS 50
 /* Until all servers have ended, at the end. */
 #define FAREWELL_MS 3000
-#define POLL_MAX (4 + REVIEWS_MAX + 2 * STATUS_POLL_MAX)
+#define POLL_MAX (3 + REVIEWS_MAX + 2 * STATUS_POLL_MAX)
 #define EXIT_USAGE 2
 
 /* ---- the GPUServer ---- */
@@ -161,18 +163,17 @@ static bool wait_for_something(struct gate *g, int64_t limit_ms)
 {
 	struct pollfd fd[POLL_MAX] = {
 		{.fd = g->signals, .events = POLLIN},
-		{.fd = g->loop, .events = POLLIN},
 		{.fd = g->listener, .events = POLLIN},
 	};
 	const char *signal;
-	nfds_t n = 4;
+	nfds_t n = 3;
 	int64_t ms = g->accept_ms - clock_ms();
 
 	if (ms > 0) {
-		fd[2].fd = -1;
+		fd[1].fd = -1;
 		limit_ms = sooner(limit_ms, ms);
 	}
-	limit_ms = sooner(limit_ms, object_watch_poll(g->watch, &fd[3]));
+	limit_ms = sooner(limit_ms, object_watch_poll(g->watch, &fd[2]));
 	n += reviews_poll(g->reviews, fd + n, &ms);
 	limit_ms = sooner(limit_ms, ms);
 	for (size_t i = 0; i < 2; i++)
@@ -183,12 +184,16 @@ static bool wait_for_something(struct gate *g, int64_t limit_ms)
 	/* A millisecond more than too early. */
 	if (limit_ms > 0)
 		limit_ms = limit_ms < CERT_LOOK_MS ? limit_ms + 1 : CERT_LOOK_MS;
-	if (poll(fd, n, (int)limit_ms) < 0 && errno != EINTR) {
+	/* Whoever is not told of is looked at. */
+	if (!loop_others_are(&g->others, fd, n))
+		limit_ms = sooner(limit_ms, BLIND_MS);
+	guests_carry(g, limit_ms);
+	if (poll(fd, n, 0) < 0 && errno != EINTR) {
 		log_line(
 			&g->log, LOG_LEVEL_ERROR, "poll", log_str("error", strerrordesc_np(errno)));
 		return false;
 	}
-	if (fd[2].revents)
+	if (fd[1].revents)
 		guests_accept(g);
 	signal = fd[0].revents ? signals_came(g->signals) : NULL;
 	if (!signal)
@@ -204,7 +209,6 @@ static void run(struct gate *g)
 	while (wait_for_something(g, limit_ms)) {
 		object_watch_turn(g->watch);
 		heed(g);
-		loop_turn(g->loop);
 		reviews_turn(g->reviews);
 		limit_ms = children_turn(g->children);
 		guests_turn(g);
@@ -228,7 +232,6 @@ static void run(struct gate *g)
 static void farewell(struct gate *g)
 {
 	int64_t until = clock_ms() + FAREWELL_MS;
-	struct pollfd fd = {.fd = g->loop, .events = POLLIN};
 	struct children_facts f;
 
 	guests_cut_all(g);
@@ -236,8 +239,7 @@ static void farewell(struct gate *g)
 	children_end(g->children);
 	for (f = children_facts(g->children); f.running + f.ending > 0 && clock_ms() < until;
 		f = children_facts(g->children)) {
-		(void)poll(&fd, 1, 20);
-		loop_turn(g->loop);
+		(void)loop_turn(g->loop, 20);
 		(void)children_turn(g->children);
 	}
 }
@@ -293,6 +295,8 @@ static int open_gate(struct gate *g, struct err *err)
 	rc = load_certificate(g, err);
 	if (rc == 0)
 		rc = loop_open(&g->loop, err);
+	if (rc == 0)
+		rc = loop_others_open(g->loop, &g->others, err);
 	if (rc == 0)
 		rc = children_new(
 			&(struct children_config){&g->profile, g->o->state, &g->log, g->loop},
@@ -367,6 +371,7 @@ static void close_all(struct gate *g)
 	kube_config_release(&g->kube);
 	if (g->listener >= 0)
 		(void)close(g->listener);
+	loop_others_close(&g->others);
 	if (g->loop >= 0)
 		(void)close(g->loop);
 	if (g->signals >= 0)
@@ -379,7 +384,7 @@ static int serve(struct gate *g)
 	struct err err = {0};
 	int status = EXIT_SUCCESS;
 
-	g->loop = g->listener = g->signals = g->spare[0] = -1;
+	g->loop = g->others.fd = g->listener = g->signals = g->spare[0] = -1;
 	g->peers.per_minute = g->o->tries;
 	/* What kube_config_release may be given before anything was read. */
 	g->kube = (struct kube_config){.ca_fd = -1, .cert_fd = -1, .key_fd = -1};
