@@ -40,6 +40,7 @@ void carry_splice(struct carry *c, int spare[2])
 	c->up.from = c->down.to = c->plain;
 	c->up.to = c->down.from = pod;
 	c->up.pipe[0] = c->down.pipe[0] = -1;
+	c->up.in = c->down.in = false;
 }
 
 void carry_close_pipe(int pipe[2])
@@ -76,7 +77,6 @@ static void told(struct carry_way *from, struct carry_way *to, uint32_t events)
 
 void carry_told_tls(struct carry *c, uint32_t events)
 {
-	/* What is to be written with TLS is tried in every turn. */
 	told(&c->down, &c->up, events);
 }
 
@@ -259,6 +259,15 @@ static bool has_work(const struct carry_way *w)
 	return w->held > 0 ? w->out : w->in && !w->over;
 }
 
+/* Before a byte that was sent as urgent splice() sees nothing, for ever: recv() leaves it out. */
+static size_t pass_mark(const struct carry_way *w)
+{
+	char some[256];
+	ssize_t n = recv(w->from, some, sizeof(some), MSG_DONTWAIT);
+
+	return n > 0 && write(w->pipe[1], some, (size_t)n) == n ? (size_t)n : 0;
+}
+
 /* A pipe is filled when it is empty: else "not now" might be its own word, and not the socket's.
  * Whoever had less than was asked for is not asked again: the loop tells when there is more. */
 static int fill(struct carry_way *w, struct err *err)
@@ -266,6 +275,8 @@ static int fill(struct carry_way *w, struct err *err)
 	bool dry;
 	int rc = move(w->from, w->pipe[1], SPLICE_BYTES, &w->held, &dry, err);
 
+	if (dry)
+		w->held = pass_mark(w);
 	w->in = w->held == SPLICE_BYTES;
 	w->over = rc == 0 && !dry && w->held == 0;
 	/* It may have ended itself meanwhile. */
@@ -300,11 +311,14 @@ static int splice_way(struct carry *c, struct carry_way *w, struct err *err)
 	return rc;
 }
 
-/* Of a side, by the direction that begins there and the one that ends there. While it is not read
- * it is told of once only: that both have hung up would be told without an end. */
+/* Of a side, by the direction that begins there and the one that ends there. One of which nothing
+ * is wanted is told of once at most: that it has broken, or hung up both ways, would not end. */
 static uint32_t wants(const struct carry_way *from, const struct carry_way *to)
 {
-	return (from->held == 0 && !from->over ? EPOLLIN : EPOLLET) | (to->held > 0 ? EPOLLOUT : 0);
+	uint32_t in = from->held == 0 && !from->over ? EPOLLIN : 0;
+	uint32_t out = to->held > 0 ? EPOLLOUT : 0;
+
+	return in | out ? in | out : EPOLLET;
 }
 
 int carry_ask(struct carry *c, int loop, struct loop_watch *pod, struct loop_watch *plain,
@@ -312,7 +326,7 @@ int carry_ask(struct carry *c, int loop, struct loop_watch *pod, struct loop_wat
 {
 	int rc = loop_ask(loop, c->down.from, pod, wants(&c->down, &c->up), err);
 
-	return rc ? rc : loop_ask(loop, c->plain, plain, wants(&c->up, &c->down), err);
+	return rc ? rc : loop_ask(loop, c->up.from, plain, wants(&c->up, &c->down), err);
 }
 
 int carry_turn(struct carry *c, char scratch[static CLIENT_SOCKET_BURST], bool *ret_more,

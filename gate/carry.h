@@ -19,7 +19,7 @@
 struct carry_way {
 	bool in;        /* there may be something to read: told by the loop, until a call has said
 			   otherwise */
-	bool out;       /* and room to write; with TLS, where the plain side is written to */
+	bool out;       /* and room to write; of TLS it says nothing: that is tried in each turn */
 	bool over;      /* its end was passed on */
 	uint64_t bytes; /* that were carried */
 	/* Without TLS: */
@@ -40,7 +40,8 @@ struct carry {
 
 /* Both are connected. The descriptors do not block. */
 void carry_begin(struct carry *c, struct client_socket *tls, int plain);
-/* Right after that, where tls is none: bytes are moved by the kernel. spare is an empty pipe that
+/* Right after that, where tls is none: bytes are moved by the kernel, and the loop tells of what it
+ * was asked for, carry_ask(). spare is an empty pipe that
  * all connections share, or none (spare[0] is -1); it is borrowed, and made when it is needed. */
 void carry_splice(struct carry *c, int spare[2]);
 void carry_release(struct carry *c);

@@ -347,7 +347,7 @@ void guests_carry(struct gate *g, int64_t ms)
 		told = loop_turn(g->loop, g->busy ? 0 : (int)ms);
 		go_on(g);
 		ms = until - clock_ms();
-	} while (told > 0 && told == g->n_carried && !g->graves && ms > 0);
+	} while (told == g->n_carried && !g->graves && ms > 0);
 }
 
 void guests_turn(struct gate *g)

@@ -106,9 +106,10 @@ bool loop_others_are(struct loop_others *o, const struct pollfd *fds, size_t n)
 
 		if (fd < 0)
 			continue;
-		/* One that was closed is not known any more, though another has its number. */
-		if (o->n < LOOP_OTHERS_MAX && (put(o->fd, EPOLL_CTL_MOD, fd, events, NULL) ||
-						      put(o->fd, EPOLL_CTL_ADD, fd, events, NULL)))
+		/* Of one that was closed nothing is known any more, though another has its number.
+		 */
+		if (put(o->fd, EPOLL_CTL_MOD, fd, events, NULL) ||
+			put(o->fd, EPOLL_CTL_ADD, fd, events, NULL))
 			o->was[o->n++] = fd;
 		else
 			all = false;

@@ -49,8 +49,9 @@ int loop_turn(int loop, int ms);
 /* ERR_IO, ERR_NOMEM. */
 int loop_others_open(int loop, struct loop_others *o, struct err *err);
 void loop_others_close(struct loop_others *o);
-/* From now on these, as poll() takes them: a turn of the loop counts them as one, and ends for as
- * long as one is ready. False: of some of them nothing will be told. */
+/* From now on these, LOOP_OTHERS_MAX at most and as poll() takes them: while one of them is ready
+ * no turn of the loop waits, and each counts them as one that was told. False: for some of them
+ * that does not hold. */
 bool loop_others_are(struct loop_others *o, const struct pollfd *fds, size_t n);
 
 #endif

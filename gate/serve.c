@@ -36,6 +36,8 @@
 #define POLL_MAX (3 + REVIEWS_MAX + 2 * STATUS_POLL_MAX)
 #define EXIT_USAGE 2
 
+_Static_assert(POLL_MAX <= LOOP_OTHERS_MAX, "the loop must have room for each of them");
+
 /* ---- the GPUServer ---- */
 
 static void on_listing(void *ctx)
@@ -235,6 +237,7 @@ static void farewell(struct gate *g)
 	struct children_facts f;
 
 	guests_cut_all(g);
+	(void)loop_others_are(&g->others, NULL, 0);
 	selftest_end(&g->selftest);
 	children_end(g->children);
 	for (f = children_facts(g->children); f.running + f.ending > 0 && clock_ms() < until;
