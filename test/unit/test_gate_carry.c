@@ -198,8 +198,7 @@ static void take(int fd, uint64_t *place, uint64_t until, bool end)
 	assert_true(*place == until);
 }
 
-/* Many pieces of a byte take more places in a pipe than it has, so that less is moved than there
- * is. */
+/* Of many small ones less is moved at once than there is. */
 TEST(test_pieces_of_all_sizes)
 {
 	static const struct {
