@@ -4,13 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <grp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -229,11 +226,11 @@ static int make_room(struct child *s, char ret[static FOLDER_MAX], struct err *e
 /* ---- the process ---- */
 
 /* In the child. It reads a word from us before it starts anything. */
-static void become_keep(const struct child *s, int word, char *const *argv, char *const *env)
+static void become_keep(const struct child *s, int in, int out, char *const *argv, char *const *env)
 {
 	(void)setsid();
-	(void)dup2(word, STDIN_FILENO);
-	(void)dup2(STDERR_FILENO, STDOUT_FILENO);
+	(void)dup2(in, STDIN_FILENO);
+	(void)dup2(out, STDOUT_FILENO);
 	if (s->listener >= 0) {
 		(void)dup2(s->listener, KEEP_SOCKET);
 		(void)fcntl(KEEP_SOCKET, F_SETFD, 0);
@@ -243,11 +240,12 @@ static void become_keep(const struct child *s, int word, char *const *argv, char
 	_exit(127);
 }
 
-static int spawn(
-	struct child *s, int word, char **words, char **env, struct arena *a, struct err *err)
+static int spawn(struct child *s, int in, int out, char **words, char **env, struct arena *a,
+	struct err *err)
 {
 	const struct children *all = s->all;
 	const struct server_profile *p = all->cfg.profile;
+	const char *talk = out == STDERR_FILENO ? "-" : "talk";
 	size_t n = 0;
 	char **argv;
 
@@ -262,7 +260,7 @@ static int spawn(
 	argv[3] = arena_fmt(a, "%u", (unsigned)child_gid(s));
 	argv[4] = arena_fmt(a, "%lld", (long long)p->grace_ms);
 	argv[5] = arena_strdup(a, slice_of(s->cgroup ? s->cgroup : "-"));
-	argv[6] = arena_strdup(a, slice_of(s->listener >= 0 ? "socket" : "-"));
+	argv[6] = arena_strdup(a, slice_of(s->listener >= 0 ? "socket" : talk));
 	argv[7] = arena_strdup(a, slice_of(p->mps_control ? p->mps_control : "-"));
 	argv[8] = arena_strdup(a, slice_of(p->mps_pipe ? p->mps_pipe : "-"));
 	memcpy(argv + 9, words, n * sizeof(*argv));
@@ -270,34 +268,58 @@ static int spawn(
 		return err_set(err, ERR_NOMEM, "out of memory for a server");
 	s->pid = fork();
 	if (s->pid == 0)
-		become_keep(s, word, argv, env);
+		become_keep(s, in, out, argv, env);
 	return s->pid > 0 ? 0 : err_set(err, ERR_IO, "fork: %s", strerrordesc_np(errno));
+}
+
+static int no_pipe(struct err *err)
+{
+	return err_set(err, ERR_IO, "pipe: %s", strerrordesc_np(errno));
 }
 
 /* A process that the next gate would not find must start nothing: it is told to only when its file
  * stands. */
-static int start_found(struct child *s, char **argv, char **env, struct arena *a, struct err *err)
+static int let_go(struct child *s, int word, struct err *err)
 {
-	int word[2], rc;
+	int rc = watch(s, err);
 
-	if (pipe2(word, O_CLOEXEC) != 0)
-		return err_set(err, ERR_IO, "pipe: %s", strerrordesc_np(errno));
-	rc = spawn(s, word[0], argv, env, a, err);
-	(void)close(word[0]);
-	if (rc == 0) {
-		rc = watch(s, err);
-		if (rc == 0)
-			rc = leave(s, err);
-		if (rc == 0 && write(word[1], "", 1) != 1)
-			rc = err_set(err, ERR_IO, "pipe: %s", strerrordesc_np(errno));
-		if (rc != 0)
-			child_stop(s, true);
-	}
-	(void)close(word[1]);
+	if (rc == 0)
+		rc = leave(s, err);
+	if (rc == 0 && write(word, "", 1) != 1)
+		rc = no_pipe(err);
+	if (rc != 0)
+		child_stop(s, true);
 	return rc;
 }
 
-int child_start(struct child *s, const struct picture_claim *claim, struct err *err)
+static int start_found(
+	struct child *s, char **argv, char **env, struct arena *a, int *ret_ends, struct err *err)
+{
+	int in[2], out[2] = {-1, STDERR_FILENO}, rc;
+
+	if (pipe2(in, O_CLOEXEC) != 0)
+		return no_pipe(err);
+	rc = ret_ends && pipe2(out, O_CLOEXEC) != 0 ? no_pipe(err) : 0;
+	if (rc == 0)
+		rc = spawn(s, in[0], out[1], argv, env, a, err);
+	if (rc == 0)
+		rc = let_go(s, in[1], err);
+	(void)close(in[0]);
+	if (out[1] != STDERR_FILENO)
+		(void)close(out[1]);
+	if (rc == 0 && ret_ends) {
+		(void)fcntl(out[0], F_SETFL, O_NONBLOCK);
+		ret_ends[0] = in[1];
+		ret_ends[1] = out[0];
+		return 0;
+	}
+	(void)close(in[1]);
+	child_close(&out[0]);
+	return rc;
+}
+
+int child_start(struct child *s, const struct picture_claim *claim, const char *share,
+	int *ret_ends, struct err *err)
 {
 	const struct server_profile *profile = s->all->cfg.profile;
 	char folder[FOLDER_MAX], **argv, **env;
@@ -305,7 +327,7 @@ int child_start(struct child *s, const struct picture_claim *claim, struct err *
 	struct arena a;
 	int rc;
 
-	if (child_listens(s->address, profile->port))
+	if (!share && child_listens(s->address, profile->port))
 		return err_set(err, ERR_INVALID,
 			"somebody else listens at %s port %u, perhaps on all addresses", s->address,
 			(unsigned)profile->port);
@@ -316,10 +338,15 @@ int child_start(struct child *s, const struct picture_claim *claim, struct err *
 	rc = make_room(s, folder, err);
 	if (rc == 0)
 		rc = server_profile_words(profile, &at, &a, &argv, &env, err);
-	if (rc == 0 && profile->inherits)
-		rc = child_open(s, err);
-	if (rc == 0)
-		rc = start_found(s, argv, env, &a, err);
+	if (rc == 0 && share) {
+		char *words[] = {arena_strdup(&a, SLICE("/proc/self/exe")),
+			arena_strdup(&a, SLICE("try")), arena_strdup(&a, slice_of(share)), NULL};
+
+		rc = start_found(s, words, env, &a, ret_ends, err);
+	} else if (rc == 0) {
+		rc = profile->inherits ? child_open(s, err) : 0;
+		rc = rc == 0 ? start_found(s, argv, env, &a, NULL, err) : rc;
+	}
 	arena_release(&a);
 	if (rc == 0)
 		return 0;
@@ -327,88 +354,6 @@ int child_start(struct child *s, const struct picture_claim *claim, struct err *
 		(void)waitpid(s->pid, NULL, 0);
 	(void)child_reap(s);
 	(void)child_clear(s);
-	return rc;
-}
-
-/* In the child, as gate/process/keep makes a server's. It ends with the gate, and so does what it
- * starts.
- */
-static void become_try(const struct child *s, char *const *argv, char *const *env, const int in[2],
-	const int out[2])
-{
-	sigset_t none;
-
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || setpgid(0, 0) != 0 ||
-		(s->cgroup && !cgroup_enter(s->cgroup)))
-		_exit(127);
-	if (s->all->switches && (setgroups(0, NULL) != 0 ||
-					setresgid(child_gid(s), child_gid(s), child_gid(s)) != 0 ||
-					setresuid(child_uid(s), child_uid(s), child_uid(s)) != 0))
-		_exit(127);
-	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	(void)dup2(in[0], STDIN_FILENO);
-	(void)dup2(out[1], STDOUT_FILENO);
-	(void)close_range(3, ~0U, 0);
-	(void)execve("/proc/self/exe", argv, env);
-	_exit(127);
-}
-
-static int spawn_try(
-	struct child *s, char *const *argv, char *const *env, int ret_ends[2], struct err *err)
-{
-	int in[2], out[2], rc;
-
-	if (pipe2(in, O_CLOEXEC) != 0)
-		return err_set(err, ERR_IO, "pipe: %s", strerrordesc_np(errno));
-	if (pipe2(out, O_CLOEXEC) != 0) {
-		(void)close(in[0]);
-		(void)close(in[1]);
-		return err_set(err, ERR_IO, "pipe: %s", strerrordesc_np(errno));
-	}
-	s->pid = fork();
-	if (s->pid == 0)
-		become_try(s, argv, env, in, out);
-	(void)close(in[0]);
-	(void)close(out[1]);
-	(void)fcntl(out[0], F_SETFL, O_NONBLOCK);
-	ret_ends[0] = in[1];
-	ret_ends[1] = out[0];
-	rc = s->pid > 0 ? watch(s, err) : err_set(err, ERR_IO, "fork: %s", strerrordesc_np(errno));
-	if (rc == 0)
-		return 0;
-	(void)close(in[1]);
-	(void)close(out[0]);
-	if (s->pid > 0) {
-		child_stop(s, true);
-		(void)waitpid(s->pid, NULL, 0);
-	}
-	s->pid = 0;
-	return rc;
-}
-
-int child_try(struct child *s, const struct picture_claim *claim, const char *share,
-	int ret_ends[2], struct err *err)
-{
-	char folder[FOLDER_MAX], **argv, **env;
-	const struct server_profile_place at = {claim, s->address, folder};
-	struct arena a;
-	int rc = make_room(s, folder, err);
-
-	arena_init_small(&a, ARENA_MAX, 4096);
-	if (rc == 0)
-		rc = server_profile_words(s->all->cfg.profile, &at, &a, &argv, &env, err);
-	if (rc == 0) {
-		char *words[] = {arena_strdup(&a, SLICE("gpugate")), arena_strdup(&a, SLICE("try")),
-			arena_strdup(&a, slice_of(share)), NULL};
-
-		rc = a.failed ? err_set(err, ERR_NOMEM, "out of memory for a self-test")
-			      : spawn_try(s, words, env, ret_ends, err);
-	}
-	arena_release(&a);
-	if (rc != 0)
-		(void)child_clear(s);
 	return rc;
 }
 

@@ -27,8 +27,6 @@
 /* What has run for so long did not fail at its start. */
 #define GOOD_MS 60000
 #define NOT_STARTED 127
-/* The self-test's processes, which may be clients of MPS, have so much for ending by themselves. */
-#define TRY_MS 10000
 
 /* ---- one server ---- */
 
@@ -53,7 +51,7 @@ static void fail(struct child *s)
 
 void child_end(struct child *s)
 {
-	if (s->state == CHILD_ENDING || s->state == CHILD_DOWN || s->state == CHILD_TRYING)
+	if (s->state == CHILD_ENDING || s->state == CHILD_DOWN)
 		return;
 	s->state = CHILD_ENDING;
 	s->until_ms = clock_ms() + s->all->cfg.profile->grace_ms + FORCE_MS + (s->mps ? MPS_MS : 0);
@@ -67,7 +65,7 @@ static void gone(struct child *s)
 {
 	s->state = CHILD_DOWN;
 	s->stuck = false;
-	if (s->over && strcmp(s->uid, CHILDREN_TRY) == 0)
+	if (s->was == CHILD_TRYING)
 		return;
 	if (s->was == CHILD_ENDING) {
 		child_say(s, LOG_LEVEL_INFO, "a server has ended");
@@ -250,7 +248,7 @@ static enum children_answer start(
 	}
 	if (other)
 		return CHILDREN_WAIT;
-	if (child_start(s, claim, err) != 0) {
+	if (child_start(s, claim, NULL, NULL, err) != 0) {
 		(void)snprintf(s->why, sizeof(s->why), "%.150s", err->msg);
 		fail(s);
 		return CHILDREN_FAILED;
@@ -340,7 +338,7 @@ int children_try(struct children *all, const struct picture_claim *claim, const 
 	if (!s)
 		return err_set(err, ERR_NOMEM, "no room for one more server");
 	s->state = CHILD_TRYING;
-	rc = child_try(s, claim, share, ends, err);
+	rc = child_start(s, claim, share, ends, err);
 	if (rc == 0) {
 		*ret = (struct children_tried){s->pid, ends[0], ends[1]};
 		return 0;
@@ -350,9 +348,8 @@ int children_try(struct children *all, const struct picture_claim *claim, const 
 	return rc;
 }
 
-/* A call into the driver may hold it: the loop is told when it is gone, as of servers. Without its
- * input it ends, and so do those that it has started; who is a client of MPS is not killed for it
- * before its time is over. */
+/* Without its input it ends, and so do those that it has started; a call into the driver may hold
+ * them: its parent ends whom it must, as those of servers. */
 void children_tried(struct children *all, struct children_tried *t)
 {
 	struct child *s = find(all, CHILDREN_TRY);
@@ -365,10 +362,7 @@ void children_tried(struct children *all, struct children_tried *t)
 	if (!s || s->state != CHILD_TRYING)
 		return;
 	s->over = true;
-	s->state = CHILD_ENDING;
-	s->until_ms = clock_ms() + TRY_MS;
-	if (!all->cfg.profile->mps_control)
-		child_stop(s, true);
+	child_end(s);
 }
 
 bool children_over(const struct children *all, const char *uid)

@@ -65,8 +65,8 @@ struct children_tried {
 	int in, out; /* of its standard input and output, ours; out does not block */
 };
 /* Start `gpugate try SHARE` as a server of such a claim would be: its account, folder, environment;
- * no server starts on the claim's GPUs until children_tried(). It ends with us. ERR_IO,
- * ERR_INVALID, ERR_NOMEM; then there is none. */
+ * no server starts on the claim's GPUs until children_tried(). ERR_IO, ERR_INVALID, ERR_NOMEM; then
+ * there is none. */
 int children_try(struct children *all, const struct picture_claim *claim, const char *share,
 	struct children_tried *ret, struct err *err);
 /* Does a server that is being ended, or a self-test, still have a GPU of this claim? */

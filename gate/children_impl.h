@@ -100,13 +100,11 @@ void child_close_pidfd(struct child *s);
 
 /* ---- child_process.c ---- */
 
-/* Its folder, its process, and the file by which another gate finds it. ERR_IO, ERR_INVALID,
- * ERR_NOMEM. */
-int child_start(struct child *s, const struct picture_claim *claim, struct err *err);
-/* Its folder, and `gpugate try` in the place of its process, with both ends of its input and
- * output. ERR_IO, ERR_INVALID, ERR_NOMEM. */
-int child_try(struct child *s, const struct picture_claim *claim, const char *share,
-	int ret_ends[2], struct err *err);
+/* Its folder, its process, and the file by which another gate finds it. With share: `gpugate try`
+ * in the server's place, and our ends of its input and output, of which the last does not block.
+ * ERR_IO, ERR_INVALID, ERR_NOMEM. */
+int child_start(struct child *s, const struct picture_claim *claim, const char *share,
+	int *ret_ends, struct err *err);
 /* Take up what the file tells: false when there is no such process any more, though some of what it
  * started may be left. */
 bool child_find(struct child *s, const char *uid);

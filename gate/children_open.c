@@ -95,8 +95,9 @@ static int take_up(struct children *all, struct slice uid, struct err *err)
 	s->state = CHILD_STARTING;
 	s->until_ms = clock_ms() + all->cfg.profile->readiness_ms;
 	child_say(s, LOG_LEVEL_INFO, "a server was found");
-	/* There is no account of ours for it, so it is another profile's. */
-	s->over = s->over || (all->accounts && s->slot >= all->accounts);
+	/* There is no account of ours for it, so it is another profile's; or nobody hears it. */
+	s->over = s->over || (all->accounts && s->slot >= all->accounts) ||
+		  strcmp(name, CHILDREN_TRY) == 0;
 	if (s->over || s->ends)
 		child_end(s);
 	return 0;

@@ -32,6 +32,7 @@
 struct keep {
 	bool switches; /* the account */
 	bool socket;   /* it is given one */
+	bool talks;    /* our standard input and output are the server's */
 	uint64_t uid, gid, grace_ms;
 	const char *cgroup;  /* NULL: ours */
 	const char *control; /* MPS's control program; NULL: it need not be asked */
@@ -182,7 +183,8 @@ static bool read_words(int argc, char **argv, struct keep *k)
 		return false;
 	k->switches = said(argv[1]);
 	k->cgroup = said(argv[4]);
-	k->socket = said(argv[5]);
+	k->socket = strcmp(argv[5], "socket") == 0;
+	k->talks = strcmp(argv[5], "talk") == 0;
 	k->control = said(argv[6]);
 	k->pipe = said(argv[7]);
 	k->argv = argv + 8;
@@ -208,7 +210,8 @@ int keep_main(int argc, char **argv)
 		return say("prctl", "keep");
 	/* The gate's word; where it has ended before that nothing is started. */
 	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (null < 0 || read(STDIN_FILENO, &word, 1) != 1 || dup2(null, STDIN_FILENO) < 0)
+	if (null < 0 || read(STDIN_FILENO, &word, 1) != 1 ||
+		(!k.talks && dup2(null, STDIN_FILENO) < 0))
 		return EXIT_SUCCESS;
 	k.server = fork();
 	if (k.server < 0)

@@ -11,11 +11,11 @@
 
 /* keep UID GID GRACE_MS CGROUP SOCKET CONTROL PIPE PROGRAM [WORD ...], with the server's
  * environment. "-" for UID: the account that it has; for CGROUP: the one that it is in, else the
- * folder of the server's; SOCKET: "-", or it has KEEP_SOCKET; CONTROL: MPS's control program, which
- * ends its clients before any of them is killed,
- * "-" where there is none; PIPE: the folder by which that finds its daemon, or "-". It starts
- * nothing before it has read a byte. SIGTERM: end. Status: 0 when it was told to end, or never to
- * begin, 127 when the program could not be started, else 1. */
+ * folder of the server's; SOCKET: "-", "socket": it has KEEP_SOCKET, or "talk": its standard input
+ * and output are the server's; CONTROL: MPS's control program, which ends its clients before any of
+ * them is killed, "-" where there is none; PIPE: the folder by which that finds its daemon, or "-".
+ * It starts nothing before it has read a byte. SIGTERM: end. Status: 0 when it was told to end, or
+ * never to begin, 127 when the program could not be started, else 1. */
 int keep_main(int argc, char **argv);
 
 #endif

@@ -6,6 +6,7 @@ import time
 
 import pytest
 from quick_time import Time
+from test_selftest import HAMI, takers, with_world
 from test_usage import LOOK, Nvml, usage
 from world import GIB, GPUS, alive, servers, until
 
@@ -87,6 +88,28 @@ def fixture_pair(server, make, tmp_path, monkeypatch):
     nvml = Nvml(tmp_path / "nvml.txt")
     monkeypatch.setenv("GPUPROBE_FAKE_NVML", nvml.path)
     return lambda *args, **more: Pair(make, tmp_path, nvml, server, *args, **more)
+
+
+@pytest.mark.parametrize("how", ["end", "kill"])
+@pytest.mark.parametrize("answers", ["well", "fails"])
+def test_self_test_at_the_gates_end(server, make, tmp_path, answers, how):
+    """Its processes may be clients, too: whether the gate ends or is killed, MPS is asked before they are, by this gate's process or the next one's."""
+    mps = Mps(tmp_path / "mps", server)
+    mps.write("mode", answers)
+    spec = {"mps": {"control": CONTROL, "pipeDirectory": mps.folder}, "grace": "200ms"}
+    with with_world(make, {**HAMI, "FAKE_CUDA_HANG": "1"}, more=spec) as world:
+        (pid,) = until(lambda: takers(world), "self-test")
+        mps.write("clients", str(pid))
+        getattr(world.gate, how)()
+        if answers == "fails" and how == "end":
+            until(mps.asked, "question to MPS")
+        if answers == "fails" or how == "kill":
+            assert alive(pid) and mps.heard() == []
+            world.start()
+            world.gate.until(lambda: "a server was found" in world.gate.log(), "word of what is left")
+            mps.write("mode", "well")
+        until(lambda: not alive(pid), "its end")
+        assert mps.heard() == [mps.ends(pid)], "once, while it lived"
 
 
 @pytest.mark.parametrize("how", ["takes_more", "claim_ends"])
