@@ -55,8 +55,8 @@ static void path_of(const struct child *s, const char *end, char ret[static FOLD
 /* Written beside it and then put in its place: there is never a half of it. */
 static int leave(const struct child *s, struct err *err)
 {
-	const struct left left = {s->pid, family_began(s->pid), s->slot, s->all->cfg.profile->hash,
-		s->share, s->cgroup, s->mps, s->ends};
+	const struct left left = {
+		s->pid, s->began, s->slot, s->profile, s->share, s->cgroup, s->mps, s->ends};
 	char path[FOLDER_MAX], made[FOLDER_MAX];
 	struct buf text;
 	int fd, rc = 0;
@@ -130,6 +130,8 @@ bool child_find(struct child *s, const char *uid)
 		s->share = strdup(left.share);
 		s->cgroup =
 			left.cgroup && is_of_claim(left.cgroup, uid) ? strdup(left.cgroup) : NULL;
+		s->began = left.began;
+		s->profile = left.profile;
 		s->over = left.profile != s->all->cfg.profile->hash;
 		found = s->share && family_began(left.pid) == left.began;
 	}
@@ -283,6 +285,7 @@ static int let_go(struct child *s, int word, struct err *err)
 {
 	int rc = watch(s, err);
 
+	s->began = family_began(s->pid);
 	if (rc == 0)
 		rc = leave(s, err);
 	if (rc == 0 && write(word, "", 1) != 1)
@@ -334,6 +337,7 @@ int child_start(struct child *s, const struct picture_claim *claim, const char *
 	s->pid = 0;
 	s->ends = false;
 	s->mps = profile->mps_control != NULL;
+	s->profile = profile->hash;
 	arena_init_small(&a, ARENA_MAX, 4096);
 	rc = make_room(s, folder, err);
 	if (rc == 0)

@@ -25,11 +25,13 @@ struct child {
 	bool over; /* its claim is */
 	pid_t pid; /* of its parent, gpugate keep; 0 while ENDING: that one has ended */
 	int pidfd;
-	char *cgroup; /* its folder; owned; NULL: there is none */
-	int listener; /* what it was given to listen at, until it is up; else -1 */
-	bool mps;     /* its parent has MPS end its clients before it kills anybody */
-	bool ends;    /* it was told to: the next gate ends it, too */
-	bool stuck;   /* that has not answered in time */
+	uint64_t began;   /* when its parent did, as family_began says */
+	uint64_t profile; /* hash of the one that it was started by */
+	char *cgroup;     /* its folder; owned; NULL: there is none */
+	int listener;     /* what it was given to listen at, until it is up; else -1 */
+	bool mps;         /* its parent has MPS end its clients before it kills anybody */
+	bool ends;        /* it was told to: the next gate ends it, too */
+	bool stuck;       /* that has not answered in time */
 	/* Somebody is left in that: what it was, and how its parent ended. */
 	enum child_state was;
 	int status;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Under MPS whoever is to be ended is ended by the control daemon first, and killed only after its answer. It and NVML are played."""
+import json
 import os
 import subprocess
 import time
@@ -145,6 +146,24 @@ def test_next_gate_of_a_claim_that_lives(pair):
     two.clock.goes_on(3)
     until(lambda: not alive(two.pid) and not alive(two.innocent), "end of the servers")
     assert two.pods[0].env()["pid"] != two.pid, "a new one"
+
+
+def test_next_gate_of_another_profile(pair):
+    """Has it ended, and leaves in its file what stood there: by which profile it was started, and when its parent began."""
+    two = pair("fails")
+    path = os.path.join(two.world.state, f"{two.pods[0].uid}.json")
+
+    def left():
+        with open(path, encoding="ascii") as f:
+            return json.load(f)
+    before = left()
+    two.world.gate.kill()
+    two.world.profile("up", {"env": {"NEW": "1"}})
+    two.world.start()
+    until(lambda: "ends" in left(), "word that it is to end")
+    assert left() == {**before, "ends": True}
+    two.mps.write("mode", "well")
+    until(lambda: not alive(two.pid) and not alive(two.innocent), "end of the servers")
 
 
 def test_gate_that_is_told_to_end(pair):
