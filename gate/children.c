@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "gate/children_impl.h"
 #include "gate/process/family.h"
+#include "gate/process/keep.h"
 
 /* Between two looks whether it listens. */
 #define LOOK_MS 20
@@ -314,15 +315,28 @@ void children_claims(struct children *all, const struct picture *p)
 	}
 }
 
+static void give_up(struct child *s, const char *why)
+{
+	(void)snprintf(s->why, sizeof(s->why), "%s", why);
+	fail(s);
+	child_end(s);
+}
+
 void children_overdone(struct children *all, const char *uid)
 {
 	struct child *s = find(all, uid);
 
-	if (!s || (s->state != CHILD_UP && s->state != CHILD_STARTING))
-		return;
-	(void)snprintf(s->why, sizeof(s->why), "it took more of a GPU than its claim has");
-	fail(s);
-	child_end(s);
+	if (s && (s->state == CHILD_UP || s->state == CHILD_STARTING))
+		give_up(s, "it took more of a GPU than its claim has");
+}
+
+/* Its parent, which lives, has MPS to ask. */
+void children_refused(struct children *all, const char *uid)
+{
+	struct child *s = find(all, uid);
+
+	if (s && s->state == CHILD_UP && family_is_named(s->pid, KEEP_ALONE))
+		give_up(s, "it has ended by itself");
 }
 
 int children_try(struct children *all, const struct picture_claim *claim, const char *share,

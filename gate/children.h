@@ -43,6 +43,10 @@ enum children_answer children_want(struct children *all, const struct picture_cl
 /* A connection to that one begins (+1) or has ended (-1). */
 void children_used(struct children *all, const char *uid, int change);
 
+/* The server of this claim has refused one. Where it has ended, and what came of it cannot be
+ * ended, it is one that is ended. */
+void children_refused(struct children *all, const char *uid);
+
 /* Whose claims these are not, and whose claim has become another, are ended. */
 void children_claims(struct children *all, const struct picture *p);
 /* Is the server of this claim one that is ended so? Another is not started before it is gone. */

@@ -287,6 +287,13 @@ static bool find_claim(struct guest *x)
 
 /* ---- where to ---- */
 
+static bool is_not_taken(struct guest *x, const char *text)
+{
+	children_refused(x->gate->children, x->uid);
+	guest_refuse(x, REFUSED_SERVER, FRAME_NO_SERVER, text);
+	return !x->dead;
+}
+
 static bool dial(struct guest *x, const struct sockaddr_in *to)
 {
 	struct err err = {0};
@@ -294,11 +301,8 @@ static bool dial(struct guest *x, const struct sockaddr_in *to)
 	x->plain = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (x->plain < 0 || loop_add(x->gate->loop, x->plain, &x->plain_watch, &err) != 0 ||
 		(connect(x->plain, (const struct sockaddr *)to, sizeof(*to)) != 0 &&
-			errno != EINPROGRESS)) {
-		guest_refuse(x, REFUSED_SERVER, FRAME_NO_SERVER,
-			"this pod's server does not take connections");
-		return !x->dead;
-	}
+			errno != EINPROGRESS))
+		return is_not_taken(x, "this pod's server does not take connections");
 	x->stage = GUEST_DIAL;
 	x->until_ms = clock_ms() + GUEST_DIAL_MS;
 	return true;
@@ -343,10 +347,8 @@ static bool finish_dial(struct guest *x)
 		waits = getsockopt(x->plain, SOL_SOCKET, SO_ERROR, &why, &len) == 0 && why == 0;
 		if (waits && !is_late(x))
 			return false;
-		guest_refuse(x, REFUSED_SERVER, FRAME_NO_SERVER,
-			waits ? "this pod's server does not take connections in time"
-			      : "this pod's server does not take connections");
-		return !x->dead;
+		return is_not_taken(x, waits ? "this pod's server does not take connections in time"
+					     : "this pod's server does not take connections");
 	}
 	x->until_ms = INT64_MAX;
 	client_socket_keepalive(x->plain);

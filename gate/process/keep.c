@@ -164,6 +164,7 @@ static int mind(struct keep *k)
 			return EXIT_SUCCESS;
 		}
 		if (reap(k, &status)) {
+			(void)prctl(PR_SET_NAME, KEEP_ALONE);
 			end_all(k);
 			return WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NOT_STARTED
 				       ? EXIT_NOT_STARTED

@@ -9,6 +9,9 @@
  * (sd_listen_fds(3)). */
 #define KEEP_SOCKET 3
 
+/* Its name, for the kernel, once its server has ended, and others of the family may be left. */
+#define KEEP_ALONE "gpugate: alone"
+
 /* keep UID GID GRACE_MS CGROUP SOCKET CONTROL PIPE PROGRAM [WORD ...], with the server's
  * environment. "-" for UID: the account that it has; for CGROUP: the one that it is in, else the
  * folder of the server's; SOCKET: "-", "socket": it has KEEP_SOCKET, or "talk": its standard input

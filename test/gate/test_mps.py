@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Under MPS whoever is to be ended is ended by the control daemon first, and killed only after its answer. It and NVML are played."""
+import contextlib
 import json
 import os
 import subprocess
@@ -8,6 +9,7 @@ import time
 import pytest
 from quick_time import Time
 from test_selftest import HAMI, takers, with_world
+from test_server import again
 from test_usage import LOOK, Nvml, usage
 from world import GIB, GPUS, alive, servers, until
 
@@ -179,6 +181,28 @@ def test_who_leaves_by_itself(pair):
     two.claim_ends()
     until(lambda: not alive(two.pid), "end of the server")
     assert alive(two.innocent) and two.stuck() == [] and not two.mps.asked()
+
+
+def test_server_that_dies_before_its_family(pair):
+    """What it has left cannot be ended while MPS does not answer: a connection is refused there, and then it is said who has the GPU still."""
+    two = pair("fails", linger="1h")
+    pod = two.pods[0]
+    hidden = int(pod.ask("hide"))
+    two.mps.write("clients", str(hidden))
+    with contextlib.suppress(OSError), pod.dial("die") as s:
+        s.recv(1)
+    until(lambda: not alive(two.pid) and two.mps.asked(), "question to MPS")
+    pod.refused("this pod's server does not take connections")
+    two.clock.goes_on(3)
+    until(lambda: two.stuck() == [(pod.uid, GPUS[0])] and two.world.metric("claims_stuck") == 1, "word that it is not ended")
+    assert "it has ended by itself" in two.world.gate.log()
+    pod.refused("MPS does not answer")
+    assert alive(hidden) and alive(two.innocent) and two.pods[1].env()["pid"] == two.innocent
+    two.mps.write("mode", "well")
+    until(lambda: not alive(hidden), "end of what it has left")
+    assert two.mps.heard() == [two.mps.ends(hidden)]
+    two.clock.goes_on(30)
+    assert until(lambda: again(pod), "new server")["pid"] != two.pid
 
 
 def test_pods_that_wait_for_it(pair):
