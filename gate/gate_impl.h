@@ -144,6 +144,7 @@ struct gate {
 	uint64_t mark; /* of the certificate's files */
 	int64_t mark_ms;
 	struct peers peers;
+	uint64_t secret; /* of the numbers of peers */
 	struct readmit readmit;
 	struct reviews *reviews;
 	struct arena profile_arena;

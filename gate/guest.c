@@ -248,11 +248,13 @@ static void welcome(struct gate *g, int fd, const struct sockaddr_storage *from)
 	struct guest *x;
 	struct err err = {0};
 	char who[INET6_ADDRSTRLEN];
-	uint64_t peer = gate_by_address(g) ? address_host(from) : address_peer(from);
+	uint64_t peer;
 	bool holds, may;
 
 	name(from, who);
 	holds = gate_by_address(g) && guest_at(g, who, &(bool){0}, &(bool){0});
+	/* Others may have a whole network to come from. */
+	peer = holds ? address_host(from, g->secret) : address_peer(from);
 	/* A session is something that can be tried. */
 	may = (holds && !g->profile.session) || peers_may(&g->peers, peer, clock_ms());
 	if (!may || !has_room(g, peer, holds)) {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -341,6 +342,8 @@ static int start(struct gate *g, struct err *err)
 	}
 	/* The key and tokens are in our memory. */
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	if (rc == 0 && getrandom(&g->secret, sizeof(g->secret), 0) != (ssize_t)sizeof(g->secret))
+		rc = err_set(err, ERR_IO, "no random numbers: %s", strerrordesc_np(errno));
 	if (rc == 0)
 		rc = open_profile(g, err);
 	if (rc == 0)

@@ -148,7 +148,15 @@ uint64_t address_peer(const struct sockaddr_storage *address)
 	return key ? key : 1;
 }
 
-uint64_t address_host(const struct sockaddr_storage *address)
+/* Each bit of it changes half of what comes out (the end of SplitMix64). */
+static uint64_t mixed(uint64_t x)
+{
+	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return x ^ (x >> 31);
+}
+
+uint64_t address_host(const struct sockaddr_storage *address, uint64_t secret)
 {
 	const struct sockaddr_in6 *v6 = (const void *)address;
 	uint64_t key = address_peer(address), host;
@@ -156,6 +164,6 @@ uint64_t address_host(const struct sockaddr_storage *address)
 	if (address->ss_family == AF_INET || IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
 		return key;
 	memcpy(&host, &v6->sin6_addr.s6_addr[8], sizeof(host));
-	key ^= host * UINT64_C(0x9e3779b97f4a7c15);
+	key = mixed(key ^ mixed(host ^ secret));
 	return key ? key : 1;
 }

@@ -27,8 +27,8 @@ bool address_in_range(const struct sockaddr *address, struct slice range);
 /* Whom net/peers takes it for: of IPv6 the first 64 bits. An IPv4 address in an IPv6 one counts as
  * the IPv4 address. Never 0. */
 uint64_t address_peer(const struct sockaddr_storage *address);
-/* The same for who may have one address alone: of IPv6 all 128 bits, of which each of a network
- * gives another number. */
-uint64_t address_host(const struct sockaddr_storage *address);
+/* The same for who is known to have this one address: of IPv6 all 128 bits. With a random secret
+ * nobody can choose addresses whose numbers are those of others. */
+uint64_t address_host(const struct sockaddr_storage *address, uint64_t secret);
 
 #endif

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """By address: a pod is who comes from the one address that its claim names, over a plain connection. Peers here have addresses in 127.77.0.0/16."""
 import contextlib
+import ctypes
+import fcntl
 import hashlib
 import json
 import os
@@ -105,6 +107,59 @@ def test_nobodys_address(make):
     for host in (2, 7):
         assert_refused(peer(world, host).dial())
     assert world.refused("tries") == 2 and peer(world, 1).env()
+
+
+@pytest.fixture(name="ipv6")
+def fixture_ipv6():
+    """ipv6(address, …): these are ours alone, since this test and what it starts have a network of their own."""
+    CLONE_NEWNET, SIOCSIFADDR, SIOCSIFFLAGS, IFF_UP = 0x40000000, 0x8916, 0x8914, 1
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    if libc.unshare(CLONE_NEWNET) != 0:
+        os.close(before)
+        pytest.skip("networks are not ours to make")
+    with socket.socket() as s:
+        fcntl.ioctl(s, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP))
+
+    def add(*addresses):
+        with socket.socket(socket.AF_INET6) as s:
+            for one in addresses:
+                fcntl.ioctl(s, SIOCSIFADDR, struct.pack("16sIi", socket.inet_pton(socket.AF_INET6, one), 128, socket.if_nametoindex("lo")))
+    yield add
+    assert libc.setns(before, CLONE_NEWNET) == 0
+    os.close(before)
+
+
+def test_network_of_addresses(ipv6, make):
+    """Who has all of an IPv6 network to come from has no more tries and places than another; who holds a claim there is a peer by himself."""
+    pod, others, elsewhere = "fd00:77::5", [f"fd00:77::{i}" for i in range(6, 12)], "fd00:77:0:1::6"
+    ipv6("fd00:77::1", pod, *others, elsewhere)
+    world = make(spec={"mode": "address", "session": {"header": "x-lupine-session"}}, options=("--look", "0", "--tries", "3", "--listen", ":0"))
+    port = int(world.gate.log().rpartition(" port=")[2].split()[0])
+    uid = world.api.claim(podIPs=[pod])
+    until(lambda: world.metric("claims") == 1, "claim")
+
+    def dial(source):
+        return socket.create_connection(("fd00:77::1", port), WAIT_S, (source, 0))
+    for n in range(3):
+        reset(dial(others[n]))
+        until(lambda n=n: world.refused("no_claim") == n + 1, "count")
+    for one in others[3:]:
+        assert_refused(dial(one))
+    until(lambda: world.refused("tries") == 3, "refusal for tries")
+    reset(dial(elsewhere))
+    until(lambda: world.refused("no_claim") == 4, "count")
+    with dial(pod) as s:
+        s.sendall(first_request(uid))
+        assert s.recv(1) == b"\r"
+    # What he tries himself counts for him.
+    for n in range(3):
+        with dial(pod) as s:
+            s.sendall(first_request("forged"))
+            assert_refused(s)
+        until(lambda n=n: world.refused("session") == n + 1, "count")
+    assert_refused(dial(pod))
+    assert world.refused("tries") == 4
 
 
 def reset(s):

@@ -125,22 +125,28 @@ TEST(peers)
 	assert_true(peer_of("::1") != 0);
 }
 
-static uint64_t host_of(const char *text)
+static uint64_t host_of(const char *text, uint64_t secret)
 {
 	struct sockaddr_storage s = address_of(text);
 
-	return address_host(&s);
+	return address_host(&s, secret);
 }
 
+/* Of the last two addresses the numbers would be one, were the halves joined by what is known to
+ * all: fd00:2:: ^ fd00:1:: is what the hosts, times an odd number, differ by. */
 TEST(hosts)
 {
-	assert_true(host_of("10.0.0.1") == host_of("::ffff:10.0.0.1"));
-	assert_true(host_of("10.0.0.1") != host_of("10.0.0.2"));
-	assert_true(host_of("fd00:1::1") == host_of("fd00:1::1"));
-	assert_true(host_of("fd00:1::1") != host_of("fd00:1::2"));
-	assert_true(host_of("fd00:1::1") != host_of("fd00:1:0:1::1"));
-	assert_true(host_of("fd00:1::1") != peer_of("fd00:1::1"));
-	assert_true(host_of("::") != 0);
+	assert_true(host_of("10.0.0.1", 1) == host_of("::ffff:10.0.0.1", 1));
+	assert_true(host_of("10.0.0.1", 1) != host_of("10.0.0.2", 1));
+	assert_true(host_of("fd00:1::1", 1) == host_of("fd00:1::1", 1));
+	assert_true(host_of("fd00:1::1", 1) != host_of("fd00:1::1", 2));
+	assert_true(host_of("fd00:1::1", 1) != host_of("fd00:1::2", 1));
+	assert_true(host_of("fd00:1::1", 1) != host_of("fd00:1:0:1::1", 1));
+	assert_true(host_of("fd00:1::1", 1) != peer_of("fd00:1::1"));
+	assert_true(host_of("::", 1) != 0);
+	for (uint64_t secret = 0; secret < 100; secret++)
+		assert_true(
+			host_of("fd00:1::1", secret) != host_of("fd00:2::b7:59a6:cba5", secret));
 }
 
 TESTS(special_addresses_are_not_public, others_are_public, other_families_are_nothing, ranges,
