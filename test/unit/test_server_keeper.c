@@ -3,6 +3,7 @@
  * R7, R9, R10). */
 #include <stdatomic.h>
 
+#include "base/clock.h"
 #include "test/unit/pool_api.h"
 #include "test/unit/test.h"
 #include "webhook/cluster/reconcile/server_keeper.h"
@@ -220,6 +221,42 @@ TEST(another_of_the_same_name)
 	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
 }
 
+/* Once "a" is written etcd is restored to before, and a list shows it, while the keeper is at "b". */
+static bool restored(void *ctx, int64_t since_ms)
+{
+	struct pool_api_server *a = &pool->server[0];
+	unsigned *first = ctx;
+	bool yes;
+
+	(void)since_ms;
+	api_lock(pool->api);
+	if (*first && a->version != *first) {
+		a->version = *first;
+		free(a->status);
+		a->status = strdup("{}");
+		*first = 0;
+	}
+	yes = *first == 0;
+	api_unlock(pool->api);
+	return yes && servers_refresh(pool->servers, clock_ms() + 10000, NULL) == 0;
+}
+
+/* R16: the version that has been seen to comes again, and is not as it should be. */
+TEST(r16_a_restore_takes_back_what_was_written)
+{
+	unsigned first;
+
+	pool_api_put(pool, "a", OURS, LISTED, "{}");
+	pool_api_put(pool, "b", "[]", LISTED, FREE);
+	first = pool->server[0].version;
+	cfg.adopted = restored;
+	cfg.adopted_ctx = &first;
+	pool_api_run(pool, server_keeper_duty(&cfg));
+	assert_true(pool_api_has_finalizers(pool, "b", OURS, 5000));
+	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
+}
+
 TESTS_BETWEEN(set_up, tear_down, fills_in_a_new_server, writes_on_change_alone, waits_for_adoption,
 	waits_for_gpus, holds_a_server_with_claims, keeps_claimed_gpus, names_its_twin,
-	names_who_has_not_started, names_who_lingers, another_of_the_same_name)
+	names_who_has_not_started, names_who_lingers, another_of_the_same_name,
+	r16_a_restore_takes_back_what_was_written)

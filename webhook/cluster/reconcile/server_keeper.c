@@ -168,17 +168,25 @@ static void look(struct server_keeper *k)
 
 /* ---- the status ---- */
 
+struct keeping {
+	struct known *s;
+	const char *now;
+};
+
+/* What is changed is done once its next version is seen to: by rule R16 the one before it may come
+ * back. */
 static enum edit_result keep(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
-	const char *now = ctx;
-	bool changed = server_keep_status(o, now, a);
+	const struct keeping *k = ctx;
+	bool changed = server_keep_status(o, k->now, a);
 
 	(void)again;
 	if (a->failed) {
 		err_set(err, ERR_NOMEM, "out of memory");
 		return EDIT_GIVE_UP;
 	}
+	set_version(k->s->done, changed ? "" : o->version);
 	return changed ? EDIT_CHANGED : EDIT_SAME;
 }
 
@@ -287,16 +295,16 @@ static void tell(struct server_keeper *k, const struct known *s, int rc, const s
 }
 
 /* True when there is nothing left to wait for. */
-static bool serve(struct server_keeper *k, struct known *s, char *now, bool *failed)
+static bool serve(struct server_keeper *k, struct known *s, const char *now, bool *failed)
 {
+	struct keeping keeping = {s, now};
 	struct err err = {0};
 	bool waits = !s->finalizer || s->deleting;
 	int rc = 0;
 
 	if (strcmp(s->version, s->done) != 0 || s->word)
-		rc = servers_edit(k->cfg->servers, s->name, keep, now, clock_ms() + EDIT_MS, &err);
-	if (rc == 0)
-		set_version(s->done, s->version);
+		rc = servers_edit(
+			k->cfg->servers, s->name, keep, &keeping, clock_ms() + EDIT_MS, &err);
 	if (rc == 0 && finalizer_due(k, s))
 		rc = keep_finalizer(k, s, &err);
 	if (rc != 0)
