@@ -100,15 +100,16 @@ uint64_t store_hash(const char *text);
  * each seed. */
 struct weather {
 	unsigned lost_before, lost_after; /* cut: without effect, with it */
-	unsigned slow, very_slow;         /* up to a second, up to a minute */
-	unsigned busy, broken;            /* 429 or 500 or 504 without effect */
-	unsigned late_504;    /* 504, 500, and carried out all the same, at once or later */
-	unsigned twice;       /* the request is sent twice */
-	unsigned foreign_404; /* something between says 404 */
-	unsigned cut_watch;   /* of the moments of a watch */
-	unsigned bad_list;    /* 500 to a list of GPUServers, or up to eight seconds for it */
-	int64_t lag_us;       /* of watches, at most */
-	size_t page;          /* objects on one page of a list, at most */
+	unsigned slow, very_slow;         /* up to slow_us, up to a minute */
+	int64_t slow_us;
+	unsigned busy, broken; /* 429 or 500 or 504 without effect */
+	unsigned late_504;     /* 504, 500, and carried out all the same, at once or later */
+	unsigned twice;        /* the request is sent twice */
+	unsigned foreign_404;  /* something between says 404 */
+	unsigned cut_watch;    /* of the moments of a watch */
+	unsigned bad_list;     /* 500 to a list of GPUServers, or up to eight seconds for it */
+	int64_t lag_us;        /* of watches, at most */
+	size_t page;           /* objects on one page of a list, at most */
 };
 extern struct weather weather;
 

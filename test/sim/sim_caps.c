@@ -48,7 +48,7 @@ static cJSON *spec_now(void)
 
 static unsigned cap_drawn(void)
 {
-	return habits.company ? 16u << sim_below(4) : 1 + (unsigned)sim_below(6);
+	return habits.far ? 128 : habits.company ? 16u << sim_below(4) : 1 + (unsigned)sim_below(6);
 }
 
 void caps_make(void)

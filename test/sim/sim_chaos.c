@@ -429,6 +429,26 @@ static void make_secret(const char *name, const char *member, const char *text)
 	buf_release(&key);
 }
 
+/* In some of these the leader, whom nothing else keeps, hears of the pods first, and late of their
+ * claims (R16). */
+static void draw_restored(void)
+{
+	odds.kill = odds.trap = odds.stop = odds.freeze = odds.partition = 0;
+	odds.compact = odds.lease = odds.edit = 0;
+	odds.drain = odds.shrink = odds.remove = odds.rename = 0;
+	odds.restore = 100000;
+	odds.every_us = 2 * SECOND;
+	weather.lost_before = weather.lost_after = weather.broken = weather.busy = 0;
+	weather.cut_watch = weather.foreign_404 = weather.very_slow = 0;
+	weather.lag_us = 0;
+	weather.bad_list = 700000;
+	habits.turns_us = SECOND;
+	habits.give_up = habits.foreign = 0;
+	habits.names = 20;
+	habits.life_us = 20 * SECOND;
+	servers = SERVERS_MAX;
+}
+
 /* So that more is asked for than there is. Ages are seconds of the API server's clock, which
  * replicas' clocks are near. */
 static void draw_waiting(void)
@@ -450,8 +470,11 @@ static void draw_waiting(void)
 		weather.late_504 = weather.slow = 200000;
 	}
 	/* In some, etcd is restored to where who was let go stands behind his gate. */
-	if (sky == STORM && sim_result->seed / 22 % 4 == 0)
+	if (sky == STORM && sim_result->seed / 22 % 4 == 0) {
 		odds.restore = 300000;
+		if (sim_result->seed / 88 % 4 == 0)
+			draw_restored();
+	}
 	orderly = sky == FAIR && sim_result->seed / 22 % 2 == 0;
 	/* In some, shares alone decide. */
 	if (orderly && sim_result->seed / 44 % 2)
@@ -495,6 +518,24 @@ static void draw_rush(void)
 	habits.life_us = 6 * SECOND;
 }
 
+/* In some of the runs in which several come at once some claims are written so late that what was
+ * counted ahead for them is over by then (P6): the cap is far, and nothing but slow calls keeps
+ * anybody. */
+static void draw_company(void)
+{
+	odds.kill = odds.trap = odds.stop = odds.freeze = odds.partition = 0;
+	odds.config = odds.lease = odds.restore = odds.drain = odds.shrink = odds.remove = 0;
+	weather.lost_before = weather.lost_after = weather.broken = weather.busy = 0;
+	weather.late_504 = weather.foreign_404 = weather.very_slow = 0;
+	weather.lag_us = SECOND;
+	weather.slow = 100000;
+	weather.slow_us = 4 * SECOND;
+	habits.far = true;
+	habits.second_hook = habits.late = 0;
+	habits.life_us = 6 * SECOND;
+	replicas = 1;
+}
+
 void chaos_draw(void)
 {
 	bool near;
@@ -505,6 +546,7 @@ void chaos_draw(void)
 	weather = (struct weather){.lost_before = upto(50000),
 		.lost_after = upto(50000),
 		.slow = upto(100000),
+		.slow_us = SECOND,
 		.very_slow = upto(5000),
 		.busy = upto(50000),
 		.broken = upto(50000),
@@ -593,6 +635,8 @@ void chaos_draw(void)
 		habits.names = 1000;
 		habits.every_us = 2 * SECOND;
 		servers = SERVERS_MAX;
+		if (sky == STORM && sim_result->seed / 33 % 4 == 1)
+			draw_company();
 	}
 	leave_out();
 	/* Those that are a minute ahead and more all count as far as that. */

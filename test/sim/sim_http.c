@@ -52,7 +52,7 @@ static int64_t travel(void)
 	if (sim_chance(weather.very_slow))
 		return (int64_t)sim_below(60 * SECOND);
 	if (sim_chance(weather.slow))
-		return (int64_t)sim_below(SECOND);
+		return (int64_t)sim_below((uint64_t)weather.slow_us);
 	return sim_small ? 0 : 100 + (int64_t)sim_below(3000);
 }
 

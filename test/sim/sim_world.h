@@ -58,6 +58,7 @@ struct habits {
 	bool crowd; /* small ones come on after the faults, while somebody waits who did so then */
 	bool caps;  /* a policy bounds what some namespaces hold at once */
 	bool company; /* small ones come several at once, under a cap that is far at first */
+	bool far;     /* and stays so */
 	bool gangs;   /* some of these for one another */
 	unsigned give_up,
 		foreign; /* of these: leave before it comes; have somebody else's gate, too */

@@ -221,7 +221,8 @@ TEST(another_of_the_same_name)
 	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
 }
 
-/* Once "a" is written etcd is restored to before, and a list shows it, while the keeper is at "b". */
+/* Once "a" is written etcd is restored to before, and a list shows it, while the keeper is at "b".
+ */
 static bool restored(void *ctx, int64_t since_ms)
 {
 	struct pool_api_server *a = &pool->server[0];

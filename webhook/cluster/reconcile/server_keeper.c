@@ -173,8 +173,8 @@ struct keeping {
 	const char *now;
 };
 
-/* What is changed is done once its next version is seen to: by rule R16 the one before it may come
- * back. */
+/* Only the version that was looked at is known to be as it should be, if nothing is changed on it:
+ * by rule R16 one from before a change may come back. */
 static enum edit_result keep(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
@@ -186,7 +186,8 @@ static enum edit_result keep(
 		err_set(err, ERR_NOMEM, "out of memory");
 		return EDIT_GIVE_UP;
 	}
-	set_version(k->s->done, changed ? "" : o->version);
+	set_version(
+		k->s->done, changed || strcmp(o->version, k->s->version) != 0 ? "" : o->version);
 	return changed ? EDIT_CHANGED : EDIT_SAME;
 }
 
