@@ -430,18 +430,20 @@ static void make_secret(const char *name, const char *member, const char *text)
 }
 
 /* In some of these the leader, whom nothing else keeps, hears of the pods first, and late of their
- * claims (R16). */
+ * claims, or is still writing what a restore that comes early takes back (R16). */
 static void draw_restored(void)
 {
 	odds.kill = odds.trap = odds.stop = odds.freeze = odds.partition = 0;
 	odds.compact = odds.lease = odds.edit = 0;
 	odds.drain = odds.shrink = odds.remove = odds.rename = 0;
-	odds.restore = 100000;
+	odds.restore = sim_chance(300000) ? 500000 : 100000;
 	odds.every_us = 2 * SECOND;
 	weather.lost_before = weather.lost_after = weather.broken = weather.busy = 0;
 	weather.cut_watch = weather.foreign_404 = weather.very_slow = 0;
 	weather.lag_us = 0;
 	weather.bad_list = 700000;
+	weather.slow = 100000;
+	weather.slow_us = 4 * SECOND;
 	habits.turns_us = SECOND;
 	habits.give_up = habits.foreign = 0;
 	habits.names = 20;
