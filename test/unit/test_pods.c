@@ -242,6 +242,38 @@ TEST(shows_where_they_are)
 	pods_free(p);
 }
 
+static bool waits(const struct json *j, const struct json_node *object)
+{
+	return json_path(j, object, "spec", "gated", NULL) != NULL;
+}
+
+/* Anybody may write one into a pod that no replica reviews. */
+TEST(a_plan_that_cannot_be_read_waits_for_nothing)
+{
+	static const char *const plans[] = {"", "x", "[]", "7", "{}", "{\\u0022v\\u0022:1}",
+		"{\\u0022v\\u0022:0}", "{\\u0022v\\u0022:\\u0022\\u0022}",
+		"{\\u0022v\\u0022:1,\\u0022profile\\u0022:7}",
+		"{\\u0022v\\u0022:1,\\u0022profile\\u0022:\\u0022p\\u0022,\\u0022hash\\u0022:[]}"};
+	const struct queue_classes classes = {0};
+	char text[600];
+
+	for (size_t i = 0; i < COUNT(plans); i++) {
+		struct pods *p = pods_new(NULL, NULL);
+		size_t n;
+
+		pods_see_waiting(p, waits, &classes);
+		(void)snprintf(text, sizeof(text),
+			"{'metadata':{'name':'w','namespace':'n','uid':'a','annotations':{"
+			"'poolgate.io/plan':'%s'}},'spec':{'gated':1}}",
+			plans[i]);
+		tell(p, KUBE_PUT, text);
+		assert_int_equal(find(p, "a").seen, POD_LIVE);
+		assert_true(find(p, "a").waits);
+		assert_null(pods_take_waiting(p, &n));
+		pods_free(p);
+	}
+}
+
 TEST(knows_when_the_stream_is_broken)
 {
 	struct pods *p = pods_new(NULL, NULL);
@@ -302,5 +334,6 @@ TEST(five_thousand_pods_are_small)
 }
 
 TESTS(shows_what_it_was_told, remembers_whom_it_lost, remembers_how_they_went,
-	says_what_pods_wait_for, shows_where_they_are, knows_when_the_stream_is_broken,
+	says_what_pods_wait_for, shows_where_they_are,
+	a_plan_that_cannot_be_read_waits_for_nothing, knows_when_the_stream_is_broken,
 	five_thousand_pods_are_small)

@@ -188,7 +188,7 @@ void plan_write(const struct plan *p, struct buf *out);
 
 /* Read a plan from the annotation's value. Everything is copied into the arena. Unknown members are
  * ignored when the version is ours or newer (ledger rule R11: a newer replica may have written it).
- * ERR_SYNTAX, ERR_INVALID with the path inside the plan, ERR_TOOBIG, ERR_NOMEM. */
+ * ERR_SYNTAX, ERR_INVALID with the path inside the plan, ERR_TOOBIG, ERR_NOMEM. err may be NULL. */
 int plan_read(struct slice text, struct arena *a, struct plan *ret, struct err *err);
 
 /* The container of that name, or NULL. */

@@ -340,7 +340,9 @@ int plan_read(struct slice text, struct arena *a, struct plan *ret, struct err *
 {
 	struct plan p = {0};
 	struct json j = {0};
-	struct plan_reader r = {&j, a, err};
+	struct err own = {0};
+	/* Each step goes by what the one before it said. */
+	struct plan_reader r = {&j, a, err ? err : &own};
 	char *copy;
 	int rc;
 
