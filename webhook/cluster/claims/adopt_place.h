@@ -11,8 +11,8 @@
  * gone. In an arena. */
 struct adopt_pool {
 	struct inventory inventory;
-	uint64_t *claimed;
-	uint32_t *n_claims;
+	const uint64_t *claimed;
+	const uint32_t *n_claims;
 	uint64_t own_bytes; /* held by that uid */
 	struct gpu biggest; /* of the GPUs that it holds */
 };

@@ -50,6 +50,7 @@ struct viewing {
 	struct claim *claims;
 	size_t n, cap, n_claims, cap_claims, n_gpus;
 	bool with_claims, with_kept;
+	struct slice without;  /* what this uid holds does not count, and it alone is listed */
 	uint64_t *const *sums; /* what is taken of each GPU: a list of the picture, which may move
 				*/
 };
@@ -67,6 +68,25 @@ static void *longer(struct arena *a, void *list, size_t n, size_t more, size_t *
 		memcpy(grown, list, n * size);
 	*cap = grown ? 2 * (n + more) + 16 : *cap;
 	return grown;
+}
+
+/* As the pod sees it that has none of its claims. */
+static void leave_out(const struct viewing *v, const struct server_entry *e, struct viewed *to)
+{
+	const struct server_status *status = &e->held->object.status;
+	ptrdiff_t own = server_status_claim(status, v->without);
+
+	/* nobody writes over what he cannot read */
+	to->server.drain = e->unreadable;
+	to->n_claims = (uint32_t)status->n_claims - (own >= 0);
+	for (size_t i = 0; own >= 0 && i < status->claims[own].claim.n_parts; i++) {
+		const struct claim_part *part = &status->claims[own].claim.parts[i];
+		ptrdiff_t gpu = server_status_gpu(status, slice_of(part->gpu));
+
+		if (gpu >= 0)
+			to->claimed[gpu] -=
+				part->bytes < to->claimed[gpu] ? part->bytes : to->claimed[gpu];
+	}
 }
 
 static bool view_server(void *ctx, const struct server_entry *e)
@@ -93,9 +113,12 @@ static bool view_server(void *ctx, const struct server_entry *e)
 	for (size_t i = 0; to->claimed && i < shown->n_gpus && !v->with_kept; i++)
 		to->claimed[i] -= v->s->kept[shown->first_gpu + i];
 	to->n_claims = v->s->n_claims[e->index];
+	if (v->without.at && to->claimed)
+		leave_out(v, e, to);
 	v->n_gpus += shown->n_gpus;
 	for (size_t i = 0; v->with_claims && i < status->n_claims; i++)
-		claim_copy(&v->claims[v->n_claims++], &status->claims[i].claim, v->a);
+		if (!v->without.at || slice_is(v->without, status->claims[i].claim.key))
+			claim_copy(&v->claims[v->n_claims++], &status->claims[i].claim, v->a);
 	return !v->a->failed;
 }
 
@@ -114,9 +137,9 @@ void kube_count(struct ledger *base, size_t ret[CLAIM_STATES])
 	(void)servers_walk(((struct ledger_kube *)base)->servers, count_states, ret);
 }
 
-/* All servers. There is room for as much as there is now before any is looked at: a list that grows
- * is copied whole, under the lock. */
-static bool look(struct viewing *v, struct servers *s)
+/* There is room for as much as there is now before any server is looked at: a list that grows is
+ * copied whole, under the lock. */
+static void make_room(struct viewing *v, struct servers *s)
 {
 	size_t claims = servers_holders(s), servers;
 
@@ -126,7 +149,6 @@ static bool look(struct viewing *v, struct servers *s)
 	v->list = longer(v->a, NULL, 0, servers, &v->cap, sizeof(*v->list));
 	if (v->with_claims)
 		v->claims = longer(v->a, NULL, 0, claims, &v->cap_claims, sizeof(*v->claims));
-	return servers_walk(s, view_server, v);
 }
 
 int kube_view(struct ledger *base, bool with_claims, struct arena *a, struct pool_view *ret,
@@ -138,7 +160,7 @@ int kube_view(struct ledger *base, bool with_claims, struct arena *a, struct poo
 /* Everything but the claims. False: out of memory. */
 static bool view_pool(struct viewing *v, struct servers *s, struct pool_view *ret)
 {
-	bool good = look(v, s);
+	bool good = servers_walk(s, view_server, v);
 	struct gpu_server *servers = arena_array(v->a, v->n, sizeof(*servers));
 	uint64_t *claimed = arena_array(v->a, v->n_gpus, sizeof(*claimed));
 	uint64_t *pending = arena_array(v->a, v->n_gpus, sizeof(*pending));
@@ -173,6 +195,7 @@ int servers_copy(struct servers *s, bool with_reserved, struct arena *a, struct 
 		.with_kept = true,
 		.sums = with_reserved ? &s->claimed : &s->committed};
 
+	make_room(&v, s);
 	return view_pool(&v, s, ret) ? 0 : ledger_no_memory(err);
 }
 
@@ -181,6 +204,7 @@ int servers_view(struct servers *s, bool with_claims, struct arena *a, struct po
 {
 	struct viewing v = {.s = s, .a = a, .with_claims = with_claims, .sums = &s->claimed};
 
+	make_room(&v, s);
 	if (!view_pool(&v, s, ret))
 		return ledger_no_memory(err);
 	if (!with_claims)
@@ -190,4 +214,17 @@ int servers_view(struct servers *s, bool with_claims, struct arena *a, struct po
 	ret->n_claims = merge(v.claims, v.n_claims, a);
 	ret->claims = v.claims;
 	return a->failed ? ledger_no_memory(err) : 0;
+}
+
+int servers_view_for(struct servers *s, struct slice uid, struct arena *a, struct pool_view *ret,
+	struct err *err)
+{
+	struct viewing v = {
+		.s = s, .a = a, .with_claims = true, .without = uid, .sums = &s->committed};
+
+	if (!view_pool(&v, s, ret))
+		return ledger_no_memory(err);
+	ret->claims = v.claims;
+	ret->n_claims = v.n_claims;
+	return 0;
 }

@@ -77,6 +77,12 @@ uint64_t servers_version(struct servers *s, const char *name);
 int servers_view(struct servers *s, bool with_claims, struct arena *a, struct pool_view *ret,
 	struct err *err);
 
+/* The same as a pod finds it that is given a claim after all (rule R7): what its uid holds does not
+ * count, nor does what is kept, and what reviews are about to commit; only a server whose newest
+ * state cannot be read drains. The claims are what the uid holds, server by server. ERR_NOMEM. */
+int servers_view_for(struct servers *s, struct slice uid, struct arena *a, struct pool_view *ret,
+	struct err *err);
+
 /* Wait for a list that was begun after this call, past every cache; callers share one, at most four
  * a second are made, and one that fails is made again. Afterwards the picture holds what it said.
  * ERR_TIMEOUT, or why the API server cannot be asked (ERR_IO, ERR_REFUSED). */
