@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: claims in memory by key, pod and ticket, and by age. */
 #include "test/unit/test.h"
-#include "webhook/edge/pool/claim_table.h"
+#include "webhook/core/pool/claim_table.h"
 
 static struct claim_table table;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge: the claims of the in-memory ledger in three trees and a list. */
+/* core: the claims of the in-memory ledger in three trees and a list. */
 #define _GNU_SOURCE 1 /* twalk_r, tdestroy */
-#include "webhook/edge/pool/claim_table.h"
+#include "webhook/core/pool/claim_table.h"
 
 #include <search.h>
 #include <stdlib.h>
