@@ -18,24 +18,53 @@ static enum err_code code_of(int error)
 	return error == ENOENT ? ERR_NOTFOUND : error == ENOMEM ? ERR_NOMEM : ERR_IO;
 }
 
-static int read_all(int fd, const char *path, struct buf *out, struct err *err)
+int files_drain(int fd, struct buf *out)
 {
-	char chunk[CHUNK];
-
 	for (;;) {
-		ssize_t n = read(fd, chunk, sizeof(chunk));
+		size_t left = out->max - out->len, room = left < CHUNK ? left : CHUNK;
+		char more; /* who is full has to see the end */
+		ssize_t n;
+
+		if (!buf_reserve(out, room))
+			return ERR_NOMEM;
+		n = read(fd, room ? out->data + out->len : &more, room ? room : 1);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? ERR_IO : 0;
+		if (!room)
+			return ERR_TOOBIG;
+		out->len += (size_t)n;
+		out->data[out->len] = '\0';
+	}
+}
+
+int files_write(int fd, struct slice text)
+{
+	while (text.len > 0) {
+		ssize_t n = write(fd, text.at, text.len);
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(errno));
-		if (n == 0)
-			return 0;
-		if ((size_t)n > out->max - out->len)
-			return err_set(err, ERR_TOOBIG, "%s is over %zu bytes", path, out->max);
-		buf_add(out, chunk, (size_t)n);
-		if (out->failed)
-			return err_set(err, ERR_NOMEM, "out of memory while reading %s", path);
+			return errno;
+		text.at += n;
+		text.len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int read_all(int fd, const char *path, struct buf *out, struct err *err)
+{
+	switch (files_drain(fd, out)) {
+	case 0:
+		return 0;
+	case ERR_TOOBIG:
+		return err_set(err, ERR_TOOBIG, "%s is over %zu bytes", path, out->max);
+	case ERR_NOMEM:
+		return err_set(err, ERR_NOMEM, "out of memory while reading %s", path);
+	default:
+		return err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(errno));
 	}
 }
 

@@ -25,6 +25,12 @@ struct file_list {
  * after an error. */
 int files_read(const char *path, struct buf *out, struct err *err);
 
+/* Append all that a descriptor gives until its end. ERR_IO (errno says why), ERR_TOOBIG, ERR_NOMEM;
+ * what came before stays in out. */
+int files_drain(int fd, struct buf *out);
+/* Write all of it to a descriptor. 0, or errno. */
+int files_write(int fd, struct slice text);
+
 /* Put text in the place of a regular file in one step: whoever reads it has the old text or the new
  * one. Mode and owner stay; a link goes on naming the file, but other hard links keep the old text.
  * Refused where the file may not be written. ERR_NOTFOUND, ERR_NOMEM, ERR_IO; the message names the

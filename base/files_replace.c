@@ -13,21 +13,6 @@
 
 #include "base/files.h"
 
-static bool write_all(int fd, struct slice text)
-{
-	while (text.len > 0) {
-		ssize_t n = write(fd, text.at, text.len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return false;
-		text.at += n;
-		text.len -= (size_t)n;
-	}
-	return true;
-}
-
 /* A new file beside the old one, then its name. What failed is in errno. */
 static bool replace(const char *real, const struct stat *old, struct slice text)
 {
@@ -42,7 +27,7 @@ static bool replace(const char *real, const struct stat *old, struct slice text)
 	good = fd >= 0;
 	if (good && (old->st_uid != geteuid() || old->st_gid != getegid()))
 		good = fchown(fd, old->st_uid, old->st_gid) == 0;
-	good = good && fchmod(fd, old->st_mode & 07777) == 0 && write_all(fd, text) &&
+	good = good && fchmod(fd, old->st_mode & 07777) == 0 && files_write(fd, text) == 0 &&
 	       fsync(fd) == 0 && rename(temp, real) == 0;
 	saved = errno;
 	if (fd >= 0 && !good)
@@ -75,7 +60,7 @@ int files_in_memory(struct slice bytes, char ret[static FILES_MEMORY_PATH], stru
 {
 	int fd = memfd_create("poolgate", MFD_CLOEXEC);
 
-	if (fd < 0 || !write_all(fd, bytes)) {
+	if (fd < 0 || files_write(fd, bytes) != 0) {
 		(void)err_set(err, ERR_IO, "no file in memory: %s", strerror(errno));
 		if (fd >= 0)
 			(void)close(fd);

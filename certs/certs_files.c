@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files.h"
+
 #define MODE_SECRET 0600
 #define MODE_PUBLIC 0644
 #define MODE_DIR 0700
@@ -123,21 +125,6 @@ static int check_target(
 	return 0;
 }
 
-static int write_all(int fd, struct slice bytes)
-{
-	while (bytes.len > 0) {
-		ssize_t n = write(fd, bytes.at, bytes.len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return errno;
-		bytes.at += n;
-		bytes.len -= (size_t)n;
-	}
-	return 0;
-}
-
 /* Write one file under a temporary name that nobody else has; its mode is 0600 until all bytes are
  * there. */
 static int stage(
@@ -164,7 +151,7 @@ static int stage(
 		ret->temp[0] = '\0';
 		return fail(err, dir, f->name, "written", error);
 	}
-	error = write_all(fd, f->bytes);
+	error = files_write(fd, f->bytes);
 	if (error == 0 && fchmod(fd, f->secret ? MODE_SECRET : MODE_PUBLIC) != 0)
 		error = errno;
 	if (error == 0 && fsync(fd) != 0)

@@ -3,12 +3,12 @@
  * process gets, and the lines that it tells. */
 #include "probe/check/worker_wire.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/json/json_record.h"
 #include "probe/check/worker.h"
 
@@ -265,20 +265,11 @@ void wire_write(const struct wire_line *line, struct buf *out)
 bool wire_send(const struct wire_line *line, int fd)
 {
 	struct buf out;
-	size_t sent = 0;
 	bool ok;
 
 	buf_init(&out, WIRE_LINE_MAX);
 	wire_write(line, &out);
-	ok = !out.failed;
-	while (ok && sent < out.len) {
-		ssize_t n = write(fd, out.data + sent, out.len - sent);
-
-		if (n > 0)
-			sent += (size_t)n;
-		else if (n < 0 && errno != EINTR)
-			ok = false;
-	}
+	ok = !out.failed && files_write(fd, buf_as_slice(&out)) == 0;
 	buf_release(&out);
 	return ok;
 }

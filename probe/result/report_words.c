@@ -4,8 +4,8 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "probe/result/units.h"
 
@@ -49,14 +49,9 @@ void out_text_or_null(struct buf *out, const char *key, const char *text)
 
 void out_time(struct buf *out, const char *key, int64_t seconds)
 {
-	time_t t = (time_t)seconds;
-	struct tm tm;
-	char text[40];
+	char text[CLOCK_TEXT_SIZE];
 
-	if (seconds <= 0 || !gmtime_r(&t, &tm) ||
-		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
-		text[0] = '\0';
-	out_text_or_null(out, key, text);
+	out_text_or_null(out, key, seconds > 0 ? clock_text(seconds, text) : NULL);
 }
 
 void out_count(struct buf *out, const char *key, int64_t value)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/json/json_record.h"
 #include "probe/result/thresholds.h"
 
@@ -18,29 +19,18 @@
 
 static int read_file(const char *file, struct buf *out, struct err *err)
 {
-	int fd = open(file, O_RDONLY | O_CLOEXEC);
-	ssize_t n = 1;
+	int fd = open(file, O_RDONLY | O_CLOEXEC), rc;
 
 	if (fd < 0)
 		return err_set(err, errno == ENOENT ? ERR_NOTFOUND : ERR_IO, "%s: %s", file,
 			strerror(errno));
-	while (n > 0 && !out->failed) {
-		char chunk[4096];
-
-		n = read(fd, chunk, sizeof(chunk));
-		if (n > 0)
-			buf_add(out, chunk, (size_t)n);
-		else if (n < 0 && errno == EINTR)
-			n = 1;
-	}
-	int failed = n < 0 ? errno : 0;
-
+	rc = files_drain(fd, out);
+	if (rc == ERR_IO)
+		(void)err_set(err, ERR_IO, "%s: %s", file, strerror(errno));
+	else if (rc != 0)
+		rc = err_set(err, ERR_TOOBIG, "%s: more than %u bytes", file, FILE_MAX);
 	(void)close(fd);
-	if (failed)
-		return err_set(err, ERR_IO, "%s: %s", file, strerror(failed));
-	if (out->failed)
-		return err_set(err, ERR_TOOBIG, "%s: more than %u bytes", file, FILE_MAX);
-	return 0;
+	return rc;
 }
 
 static int need_check(struct json_reader *r, const struct json_node *key, enum check_id *ret)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/files.h"
 
 #define PATH_LONGEST 4096
 #define BAR 18
@@ -20,21 +21,6 @@ static int failed(const char *file, struct err *err)
 {
 	return err_set(err, ERR_IO, "%s: %s", strcmp(file, "-") == 0 ? "standard output" : file,
 		strerrordesc_np(errno));
-}
-
-static int write_all(int fd, const struct buf *text)
-{
-	size_t sent = 0;
-
-	while (sent < text->len) {
-		ssize_t n = write(fd, text->data + sent, text->len - sent);
-
-		if (n > 0)
-			sent += (size_t)n;
-		else if (n < 0 && errno != EINTR)
-			return -1;
-	}
-	return 0;
 }
 
 /* A device or pipe is written to as it is; a regular file is replaced. */
@@ -85,15 +71,15 @@ int output_file(const char *file, const struct buf *text, struct err *err)
 	if (text->failed)
 		return err_set(err, ERR_NOMEM, "out of memory");
 	if (strcmp(file, "-") == 0)
-		return write_all(STDOUT_FILENO, text) == 0 ? 0 : failed(file, err);
+		return files_write(STDOUT_FILENO, buf_as_slice(text)) == 0 ? 0 : failed(file, err);
 	if (is_special(file)) {
 		fd = open(file, O_WRONLY | O_CLOEXEC);
-		rc = fd >= 0 ? write_all(fd, text) : -1;
+		rc = fd >= 0 && files_write(fd, buf_as_slice(text)) == 0 ? 0 : -1;
 	} else {
 		if (beside(file, other, err) != 0)
 			return ERR_IO;
 		fd = open(other, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-		rc = fd >= 0 ? write_all(fd, text) : -1;
+		rc = fd >= 0 && files_write(fd, buf_as_slice(text)) == 0 ? 0 : -1;
 		if (rc == 0)
 			rc = fsync(fd); /* a disk may be full, and say so only now */
 		if (rc == 0)

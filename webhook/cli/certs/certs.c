@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "webhook/cli/usage/usage.h"
 
 int certs_complain(const char *verb, const struct err *err)
@@ -69,10 +69,7 @@ void certs_help(void)
 
 const char *certs_date(int64_t at, char ret[CERTS_DATE_SIZE])
 {
-	time_t t = (time_t)at;
-	struct tm tm = {0};
-
-	if (!gmtime_r(&t, &tm) || strftime(ret, CERTS_DATE_SIZE, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+	if (!*clock_text(at, ret))
 		memcpy(ret, "?", 2);
 	return ret;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "base/yaml/yaml.h"
 #include "base/yaml/yaml_find.h"
@@ -36,26 +37,6 @@ static void complain(const struct file *f, const struct err *err)
 
 /* ---- reading ---- */
 
-static int read_all(int fd, const char *path, struct buf *out, struct err *err)
-{
-	for (;;) {
-		ssize_t n;
-
-		if (!buf_reserve(out, 65536))
-			return err_set(
-				err, ERR_TOOBIG, "%s: more than %u bytes", path, YAML_BYTES_MAX);
-		n = read(fd, out->data + out->len, 65536);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
-		if (n == 0)
-			return 0;
-		out->len += (size_t)n;
-		out->data[out->len] = '\0';
-	}
-}
-
 static int read_text(struct file *f, struct err *err)
 {
 	bool input = strcmp(f->path, "-") == 0;
@@ -64,7 +45,13 @@ static int read_text(struct file *f, struct err *err)
 
 	if (fd < 0)
 		return err_set(err, ERR_IO, "%s: %s", f->path, strerror(errno));
-	rc = read_all(fd, input ? "standard input" : f->path, &f->text, err);
+	rc = files_drain(fd, &f->text);
+	if (rc == ERR_IO)
+		(void)err_set(
+			err, ERR_IO, "%s: %s", input ? "standard input" : f->path, strerror(errno));
+	else if (rc != 0)
+		rc = err_set(err, ERR_TOOBIG, "%s: more than %u bytes",
+			input ? "standard input" : f->path, YAML_BYTES_MAX);
 	if (!input)
 		(void)close(fd);
 	if (rc == 0)
@@ -402,7 +389,7 @@ int inject_file(struct inject_job *job, const char *path)
 	int code;
 
 	arena_init(&f.arena, YAML_ARENA_MAX);
-	buf_init(&f.text, YAML_BYTES_MAX + 65536);
+	buf_init(&f.text, YAML_BYTES_MAX);
 	buf_init(&f.patches, TEXT_MAX);
 	code = work(&f, &err);
 	if (err.code != ERR_NONE)
