@@ -68,29 +68,16 @@ static bool secret_key(struct slice s)
 static int read_secret(
 	const struct yaml_node *map, struct arena *a, struct profile_env *e, struct err *err)
 {
-	struct yaml_node *name, *key;
-	struct slice text;
-	char found[80];
 	int rc;
 
 	if ((rc = yaml_as_map(map, err)) != 0 ||
 		(rc = yaml_known(map, err, "name", "key", NULL)) != 0 ||
-		(rc = yaml_need(map, "name", &name, err)) != 0 ||
-		(rc = yaml_as_str(name, &text, err)) != 0)
+		(rc = parts_text(map, "name", text_dns_subdomain,
+			 "the name of a Secret: a to z, 0 to 9, '-' and '.'", a, &e->secret,
+			 err)) != 0)
 		return rc;
-	if (!text_dns_subdomain(text))
-		return yaml_err(name, err, ERR_INVALID,
-			"found %s, expected the name of a Secret: a to z, 0 to 9, '-' and '.'",
-			yaml_found(name, found));
-	if ((rc = parts_copy(text, a, &e->secret, err)) != 0 ||
-		(rc = yaml_need(map, "key", &key, err)) != 0 ||
-		(rc = yaml_as_str(key, &text, err)) != 0)
-		return rc;
-	if (!secret_key(text))
-		return yaml_err(key, err, ERR_INVALID,
-			"found %s, expected a key of a Secret: letters, digits, '-', '_' and '.'",
-			yaml_found(key, found));
-	return parts_copy(text, a, &e->secret_key, err);
+	return parts_text(map, "key", secret_key,
+		"a key of a Secret: letters, digits, '-', '_' and '.'", a, &e->secret_key, err);
 }
 
 /* A field of the pod that the kubelet puts in, and that is the same in all its containers. */
@@ -146,29 +133,20 @@ static int read_env_value(const struct yaml_node *map, const struct profile *p, 
 static int read_env(const struct yaml_node *map, struct arena *a, struct profile *p,
 	struct profile_env *e, struct err *err)
 {
-	struct yaml_node *node;
-	struct slice name;
-	char found[80];
 	int rc;
 
 	if ((rc = yaml_as_map(map, err)) != 0 ||
 		(rc = yaml_known(map, err, "name", "value", "prepend", "secret", "field",
 			 "separator", "if", NULL)) != 0 ||
-		(rc = yaml_need(map, "name", &node, err)) != 0 ||
-		(rc = yaml_as_str(node, &name, err)) != 0)
+		(rc = parts_text(map, "name", env_name,
+			 "the name of an environment variable: letters, digits and '_'", a,
+			 &e->name, err)) != 0)
 		return rc;
-	if (!env_name(name))
-		return yaml_err(node, err, ERR_INVALID,
-			"found %s, expected the name of an environment variable: letters, digits "
-			"and '_'",
-			yaml_found(node, found));
 	for (size_t i = 0; i < p->n_env; i++)
-		if (slice_eq(p->env[i].name, name))
-			return yaml_err(node, err, ERR_INVALID,
-				"found \"%.*s\" twice, expected each variable once", (int)name.len,
-				name.at);
-	if ((rc = parts_copy(name, a, &e->name, err)) != 0)
-		return rc;
+		if (slice_eq(p->env[i].name, e->name))
+			return yaml_err(yaml_get(map, "name"), err, ERR_INVALID,
+				"found \"%.*s\" twice, expected each variable once",
+				(int)e->name.len, e->name.at);
 	return read_env_value(map, p, a, e, err);
 }
 

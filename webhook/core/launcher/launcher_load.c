@@ -20,9 +20,7 @@ static int out_of_memory(struct err *err)
 static int read_head(const struct yaml_node *root, struct arena *a, struct profile *p,
 	struct yaml_node **ret_spec, struct err *err)
 {
-	struct yaml_node *metadata, *node;
-	struct slice name;
-	char found[80];
+	struct yaml_node *metadata;
 	int rc;
 
 	if ((rc = yaml_as_map(root, err)) != 0 ||
@@ -31,16 +29,10 @@ static int read_head(const struct yaml_node *root, struct arena *a, struct profi
 		(rc = yaml_known(root, err, "apiVersion", "kind", "metadata", "spec", NULL)) != 0 ||
 		(rc = yaml_need(root, "metadata", &metadata, err)) != 0 ||
 		(rc = yaml_known(metadata, err, "name", "labels", "annotations", NULL)) != 0 ||
-		(rc = yaml_need(metadata, "name", &node, err)) != 0 ||
-		(rc = yaml_as_str(node, &name, err)) != 0)
-		return rc;
-	if (!text_dns_label(name))
-		return yaml_err(node, err, ERR_INVALID,
-			"found %s, expected a name for the annotation poolgate.io/launcher: a to "
-			"z, 0 to "
-			"9 and '-', at most 63",
-			yaml_found(node, found));
-	if ((rc = parts_copy(name, a, &p->name, err)) != 0 ||
+		(rc = parts_text(metadata, "name", text_dns_label,
+			 "a name for the annotation poolgate.io/launcher: a to z, 0 to 9 and '-', "
+			 "at most 63",
+			 a, &p->name, err)) != 0 ||
 		(rc = yaml_need(root, "spec", ret_spec, err)) != 0)
 		return rc;
 	return yaml_known(*ret_spec, err, "kind", "argv", "separator", "launcher", "options",

@@ -21,24 +21,32 @@ int parts_copy(struct slice s, struct arena *a, struct slice *ret, struct err *e
 	return 0;
 }
 
-int parts_arch(const struct yaml_node *map, const char *key, struct arena *a, struct slice *ret,
-	struct err *err)
+int parts_text(const struct yaml_node *map, const char *key, bool (*good)(struct slice),
+	const char *expected, struct arena *a, struct slice *ret, struct err *err)
 {
-	const struct yaml_node *node = yaml_get(map, key);
+	struct yaml_node *node;
 	struct slice text;
 	char found[80];
 	int rc;
 
-	if (yaml_absent(node))
-		return 0;
-	if ((rc = yaml_as_str(node, &text, err)) != 0)
+	if ((rc = yaml_need(map, key, &node, err)) != 0 ||
+		(rc = yaml_as_str(node, &text, err)) != 0)
 		return rc;
-	if (!text_dns_label(text))
-		return yaml_err(node, err, ERR_INVALID,
-			"found %s, expected an architecture as nodes name it in their label "
-			"kubernetes.io/arch, such as amd64 or arm64",
-			yaml_found(node, found));
+	if (!good(text))
+		return yaml_err(node, err, ERR_INVALID, "found %s, expected %s",
+			yaml_found(node, found), expected);
 	return parts_copy(text, a, ret, err);
+}
+
+int parts_arch(const struct yaml_node *map, const char *key, struct arena *a, struct slice *ret,
+	struct err *err)
+{
+	if (yaml_absent(yaml_get(map, key)))
+		return 0;
+	return parts_text(map, key, text_dns_label,
+		"an architecture as nodes name it in their label kubernetes.io/arch, such as amd64 "
+		"or arm64",
+		a, ret, err);
 }
 
 int parts_room(

@@ -22,6 +22,12 @@
 /* A copy of s in the arena, NUL-terminated. ERR_NOMEM. */
 int parts_copy(struct slice s, struct arena *a, struct slice *ret, struct err *err);
 
+/* The text at a key, which must be there and good; expected: what it is then. ERR_INVALID,
+ * ERR_NOMEM.
+ */
+int parts_text(const struct yaml_node *map, const char *key, bool (*good)(struct slice),
+	const char *expected, struct arena *a, struct slice *ret, struct err *err);
+
 /* The key of a client for its programs' architecture, such as amd64; absent when it is not there.
  * ERR_INVALID, ERR_NOMEM. */
 int parts_arch(const struct yaml_node *map, const char *key, struct arena *a, struct slice *ret,
