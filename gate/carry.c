@@ -315,10 +315,10 @@ static int splice_way(struct carry *c, struct carry_way *w, struct err *err)
  * is wanted is told of once at most: that it has broken, or hung up both ways, would not end. */
 static uint32_t wants(const struct carry_way *from, const struct carry_way *to)
 {
-	uint32_t in = from->held == 0 && !from->over ? EPOLLIN : 0;
-	uint32_t out = to->held > 0 ? EPOLLOUT : 0;
+	uint32_t events =
+		(from->held == 0 && !from->over ? EPOLLIN : 0) | (to->held > 0 ? EPOLLOUT : 0);
 
-	return in | out ? in | out : EPOLLET;
+	return events ? events : EPOLLET;
 }
 
 int carry_ask(struct carry *c, int loop, struct loop_watch *pod, struct loop_watch *plain,
