@@ -19,6 +19,7 @@ help:
 	@echo 'make integration           the tests against the running server'
 	@echo 'make inject-roundtrip [N=300] [SEED=1]  inject, again, and uninject, over manifests of every style: only the place changes'
 	@echo 'make gate-test             gpugate between pods, an API server and a GPU server that are played; as root'
+	@echo 'make gate-thread [T=test_mps]  the same over programs with TSan: ten minutes'
 	@echo 'make faults                what the program does when the machine or a client fails it; BESIDE_TEST=1 leaves out what make test runs'
 	@echo 'make soak [MINUTES=30]     2000 reviews a second, each answer checked, while connections die and everything is replaced'
 	@echo 'make e2e [T=name]           as root: a real cluster with a node that runs pods, started and ended by the tests'

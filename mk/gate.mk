@@ -29,6 +29,14 @@ gate-test:
 	@$(PYTHON) test/run --build $(BUILD) --only $(subst $(subst ,, ),$(,),$(GATE_UNITS)) unit
 	@POOLGATE=$(BUILD)/poolgate $(PYTHON) test/run --build $(BUILD) --only '$T' gate
 
+# The latter over programs with ThreadSanitizer: ten minutes.
+.PHONY: gate-thread
+
+gate-thread:
+	@tools/setup build test san
+	$(SUB) SAN=thread programs fakes build/tsan/test/gate/libcuda.so.1
+	@POOLGATE=build/tsan/poolgate test/san/gate-thread build/tsan '$T'
+
 # Both ends of gpugate beside stunnel at both ends, with the same cipher; by address beside a bare splice loop: a minute. T=tls, T=plain: one of them.
 .PHONY: bench-gate
 

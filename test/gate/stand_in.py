@@ -8,11 +8,13 @@
     sink    read to the end, then tell that
     pour N  send N bytes, then end
     hide    leave a grandchild in a session of its own, which nothing but a parent's parent finds, and tell its pid
+    take N  leave a child that has N bytes of the GPU (test/probe/fake_present.h), and tell its pid
     run     leave a process that goes on as its own child again and again, so that no pid of it lives long; TERM is passed over
     die     end the whole server
 MODE: up; late (listens after a second), never (does not listen), exit (ends at once), open (listens on all addresses), deaf (TERM is passed over),
 polite (leaves at TERM by itself), hung (listens, and takes nobody). A socket that it is given it takes instead of opening one.
 """
+import fcntl
 import hashlib
 import json
 import os
@@ -23,6 +25,7 @@ import threading
 import time
 
 PIECE = 1 << 18
+CONTEXT = 500 << 20
 
 
 def tell_env():
@@ -46,6 +49,21 @@ def hide():
             time.sleep(600)
         os._exit(0)
     os.waitpid(child, 0)
+    return os.read(reader, 32)
+
+
+def take(size):
+    """As a server does that forks for each connection. It is told when the child has them."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        fd = os.open(os.path.join(os.environ["FAKE_GPU"], str(os.getpid())), os.O_RDWR | os.O_CREAT, 0o644)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        os.write(fd, b"%020d\n" % (CONTEXT + size))
+        os.write(writer, b"%d\n" % os.getpid())
+        time.sleep(600)
+        os._exit(0)
+    os.close(writer)
     return os.read(reader, 32)
 
 
@@ -73,6 +91,8 @@ def serve(c):
         c.sendall(tell_env())
     elif word == b"hide":
         c.sendall(hide())
+    elif word == b"take":
+        c.sendall(take(int(rest[0])))
     elif word == b"run":
         run()
     elif word == b"die":

@@ -201,7 +201,6 @@ def test_server_that_dies_before_its_family(pair):
     two.mps.write("mode", "well")
     until(lambda: not alive(hidden), "end of what it has left")
     assert two.mps.heard() == [two.mps.ends(hidden)]
-    two.clock.goes_on(30)
     assert until(lambda: again(pod), "new server")["pid"] != two.pid
 
 

@@ -158,11 +158,12 @@ def test_linger(make):
     """Without a connection it is ended after the profile's time, though its claim lives; with one it stays."""
     world = make("up", {"linger": "300ms"})
     pod = world.holder()
-    pid = pod.env()["pid"]
     with pod.dial("echo") as s:
-        time.sleep(0.6)
         s.sendall(b"x")
-        assert s.recv(1) == b"x" and alive(pid)
+        assert s.recv(1) == b"x"
+        pid = pod.env()["pid"]
+        time.sleep(0.6)
+        assert alive(pid)
     until(lambda: not alive(pid), "end of the idle server")
     assert pod.env()["pid"] != pid
 

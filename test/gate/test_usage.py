@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 
 import pytest
+from quick_time import Time
 from world import GIB, GPUS, PROGRAM, alive, servers, until
 
 FAKE = os.path.join(os.path.dirname(servers.PROGRAM), "test/probe/libnvidia-ml-fake.so")
@@ -136,6 +137,28 @@ def test_more_than_its_share(make, nvml, ends):
         assert next(c for c in usage(world)["claims"] if c["uid"] == pod.uid)["overShare"]
         assert pod.env()["pid"] == pid
     assert alive(innocent) and world.metric("over_share_total") == 1
+
+
+def test_server_that_forks(make, nvml, tmp_path):
+    """Each of its children takes the share, as where a limiter counts processes one by one: together they have more, and all of them end."""
+    clock = Time(str(tmp_path / "time"))
+    world = make("up", {"env": {"FAKE_GPU": "{claim_dir}"}, "usage": {"context": "500Mi", "margin": 0, "overShare": "end"}}, options=LOOK,
+                 wrap=("env", *(f"{k}={v}" for k, v in clock.env().items())))
+    pod, other = world.holder(), world.holder()
+    pid, innocent = pod.env()["pid"], other.env()["pid"]
+    nvml.says({0: [(innocent, 8 * GIB)]}, f"0.folder={world.state}/{pod.uid}")
+    children = [int(pod.ask(f"take {8 * GIB}"))]
+    for used in (8 * GIB, 16 * GIB):
+        used += len(children) * (500 << 20)
+        until(lambda used=used: {c["uid"]: c["used"] for c in usage(world)["claims"]} == {pod.uid: used, other.uid: 8 * GIB}, "look")
+        before = usage(world)["looked"]
+        clock.goes_on(15)
+        if len(children) == 1:
+            until(lambda before=before: usage(world)["looked"] > before, "another look")
+            assert world.metric("over_share_total") == 0 and alive(pid)
+            children.append(int(pod.ask(f"take {8 * GIB}")))
+    until(lambda: world.metric("over_share_total") == 1 and not any(alive(p) for p in (pid, *children)), "end of the family")
+    assert alive(innocent)
 
 
 def test_nothing_is_known_is_no_good_news(make, nvml):
