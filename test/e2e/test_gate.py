@@ -7,6 +7,7 @@ import datetime
 import http.server
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -90,6 +91,7 @@ class Gate:
 
     def __init__(self, cluster, folder, address, files):
         self.state, self.folder, self.address = os.path.join("/run", f"gpugate-test-{uuid.uuid4().hex[:8]}"), folder, address
+        self.ca = files[0]
         os.mkdir(self.state, 0o711)
         for path in (os.path.join(ROOT, "test/gate/stand_in.py"), CUDA):
             shutil.copy(path, self.state)
@@ -204,6 +206,58 @@ def test_a_pod_reaches_its_own_process(c):
         env = json.loads(c.pod_log("p", ns, "main"))["env"]
         assert (env["CUDA_VISIBLE_DEVICES"], env["SHARE"]) == (GPU, "25"), said
         wait_for(lambda: not claims(c), 30, "a claim that ends")
+
+
+def stranger(name, gate):
+    """A tenant's own pod with all that an injected one has but a claim: the end in the pod, its CA, and a token for gates."""
+    mine = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    gpugate = ["/usr/bin/gpugate"]
+    words = ["--servers", f"{gate}:9446", "--port", "14840"]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {
+        "restartPolicy": "Never", "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 1,
+        "securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}},
+        "initContainers": [{
+            "name": "gpugate", "image": IMAGE, "imagePullPolicy": "Never", "restartPolicy": "Always", "securityContext": mine,
+            "command": [*gpugate, "connect", *words, "--ca", "/gate/ca.crt", "--token", "/gate/token"],
+            "startupProbe": {"exec": {"command": [*gpugate, "check", *words]}, "periodSeconds": 1, "failureThreshold": 60},
+            "volumeMounts": [{"name": "gate", "mountPath": "/gate"}]}],
+        "containers": [{"name": "main", "image": "localhost/busybox:e2e", "imagePullPolicy": "Never", "securityContext": mine,
+                        "command": ["/bin/sh", "-c", "echo env | nc 127.0.0.1 14840; echo over"]}],
+        "volumes": [{"name": "gate", "projected": {"sources": [
+            {"configMap": {"name": "gate"}}, {"serviceAccountToken": {"audience": "gpugate", "path": "token", "expirationSeconds": 600}}]}}]}}
+
+
+def carried(c):
+    """Connections that are in."""
+    with urllib.request.urlopen(f"http://{c.gate.address}:9448/metrics", timeout=10) as answer:
+        return int(re.search(r'^gpugate_connections\{stage="carrying"\} (\d+)$', answer.read().decode(), re.M)[1])
+
+
+def gate_lines(c, uid):
+    return [line for line in c.gate.process.log().splitlines() if f"uid={uid}" in line]
+
+
+def test_second_tenant_and_deletion(c):
+    """Who holds nothing there is refused at the socket. Who is in is cut when his pod is deleted, though its containers run on, and his server ends."""
+    with c.namespace(restricted=True) as ns, c.namespace(restricted=True) as others:
+        made = c.client.create(client("first", 25, f"{ASK}; (echo echo; sleep 600) | {ASK.partition('| ')[2]}"), namespace=ns)
+        c.kubectl("-n", others, "create", "configmap", "gate", f"--from-file=ca.crt={c.gate.ca}")
+        second = c.client.create(stranger("second", c.gate.address), namespace=others)
+        pid = server_of(c, "first", ns)
+        done = c.wait_pod("second", others)
+        said = c.pod_log("second", others, "gpugate")
+        assert done["status"]["phase"] == "Succeeded" and c.pod_log("second", others, "main") == "over\n", said
+        assert "this pod holds no GPU of this server" in said
+        assert any("a pod is refused" in line for line in gate_lines(c, second["metadata"]["uid"]))
+        wait_for(lambda: carried(c) == 1, 30, "a connection that stays")
+        assert start_time(pid), c.gate.process.log()[-3000:]
+        c.node.kubelet.pause()
+        try:
+            c.kubectl("-n", ns, "delete", "pod", "first", "--force", "--grace-period=0")
+            wait_for(lambda: not start_time(pid) and carried(c) == 0, 30, lambda: f"the end: {c.gate.process.log()[-3000:]}")
+            assert any("a connection is cut" in line and "its claim has ended" in line for line in gate_lines(c, made["metadata"]["uid"]))
+        finally:
+            c.node.kubelet.resume()
 
 
 def server_of(c, name, ns, not_this=None):
