@@ -436,6 +436,26 @@ def test_gate_without_cgroups(make):
     until(lambda: not alive(pid) and not alive(hidden), "end of the server")
 
 
+@pytest.mark.skipif(subprocess.call(["/usr/bin/unshare", "--mount", "--cgroup", "true"], stderr=subprocess.DEVNULL) != 0,
+                    reason="mounts are not ours to make")
+@pytest.mark.parametrize("writable", [False, True])
+def test_gate_in_a_container(make, writable):
+    """Which sees its own cgroup alone: read-only as a rule, and then servers have none. Where it may write there, with no more rights than the
+    DaemonSet gives, each has one."""
+    world = make(wrap=["/usr/bin/unshare", "--mount", "--cgroup", "/bin/sh", "-ec", "umount -l -a -t cgroup2; mount -t cgroup2 cgroup /sys/fs/cgroup; "
+                       + ("" if writable else "mount -o remount,bind,ro /sys/fs/cgroup; ") + "exec \"$@\"", "sh", "/usr/bin/setpriv", "--no-new-privs",
+                       "--bounding-set", "-all,+chown,+kill,+setgid,+setuid"])
+    if not world.cgroup:
+        pytest.skip("cgroup v2 cannot be written here")
+    said = "each server has a cgroup of its own below=/sys/fs/cgroup\n" if writable else "Read-only file system"
+    assert said in world.gate.log()
+    pod = world.holder()
+    pid, hidden = pod.env()["pid"], int(pod.ask("hide"))
+    assert world.cgroups() == ([f"claim-{pod.uid}"] if writable else [])
+    world.api.release(pod.uid)
+    until(lambda: not alive(pid) and not alive(hidden) and world.cgroups() == [], "end of the server")
+
+
 def test_keeper_without_a_word(tmp_path):
     """A gate that dies before its file stands leaves nothing behind: its keeper hears the end, and starts nothing."""
     made = tmp_path / "made"
