@@ -12,6 +12,7 @@
 
 static struct gang {
 	unsigned size;
+	uint64_t key;       /* by which claims call it; 0: none has yet */
 	bool let_go;        /* one of it was */
 	int64_t torn_since; /* some hold something and some do not, and nobody was let go; 0: it is
 			       not so */
@@ -124,4 +125,25 @@ void gang_laws(int64_t from, int64_t most)
 			sim_fail("torn", "%u of the %u of gang-%u hold something for %.1f s", hold,
 				g->size, i, (double)(sim_now() - g->torn_since) / 1e6);
 	}
+}
+
+void gang_seat(const struct seen_claim *c, const char *who)
+{
+	const struct attempt *a = &attempts[c->who];
+	struct gang *g = &gangs[a->gang];
+	const struct seat *s = &c->seat;
+	uint64_t asks = s->like * a->shape->percent / 100 * a->shape->amount;
+
+	if (!g->key)
+		g->key = s->key;
+	if (s->key && s->key == g->key && s->size == g->size && s->like && s->asks == asks &&
+		s->bytes == asks * g->size)
+		return;
+	sim_fail("seat",
+		"%s wrote a claim of u%d, of gang-%u, in which %u began of %llu bytes each: it "
+		"says "
+		"%llu of gang %llu, of %llu bytes, of which %llu are its own",
+		who, c->who, a->gang, g->size, (unsigned long long)asks,
+		(unsigned long long)s->size, (unsigned long long)s->key,
+		(unsigned long long)s->bytes, (unsigned long long)s->asks);
 }

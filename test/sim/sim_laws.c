@@ -222,6 +222,8 @@ static void check_claims(struct object *o, const char *who)
 			attempts[c->who].had_whole = true;
 		if (strcmp(who, "admin") == 0)
 			continue;
+		if (attempts[c->who].gang)
+			gang_seat(c, who);
 		if (!was)
 			caps_after_write(&attempts[c->who], c->state == 'a', who);
 		if (!was && (c->state == 'p' || attempts[c->who].gated))

@@ -16,6 +16,12 @@ static uint64_t number(cJSON *o, const char *name)
 	return (uint64_t)cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(o, name));
 }
 
+/* 0: it is not there. */
+static uint64_t number_if(cJSON *o, const char *name)
+{
+	return cJSON_GetObjectItemCaseSensitive(o, name) ? number(o, name) : 0;
+}
+
 static const char *text(cJSON *o, const char *name)
 {
 	const char *t = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, name));
@@ -44,6 +50,9 @@ static void read_claim(struct view *v, cJSON *from)
 		sim_fail("identity", "a claim is of uid %s, which no pod ever had",
 			text(from, "uid"));
 	c->open = cJSON_IsTrue(store_at(from, "open", NULL));
+	c->seat = (struct seat){number_if(from, "gangKey"), number_if(from, "gangSize"),
+		number_if(from, "gangBytes"), number_if(from, "gangLike"),
+		number_if(from, "gangAsks")};
 	cJSON_ArrayForEach(one, store_at(from, "servers", NULL)) if (c->n_servers < SPAN_MAX)(void)
 		snprintf(c->servers[c->n_servers++], sizeof(c->servers[0]), "%s", one->valuestring);
 	cJSON_ArrayForEach(one, store_at(from, "gpus", NULL)) if (c->n_parts < GPUS_MAX)

@@ -24,6 +24,11 @@ struct seen_claim {
 	struct part parts[GPUS_MAX];
 	uint64_t since; /* the version that brought it */
 	int64_t at;     /* when that was */
+	/* What it says of its pod's gang (W11): which, how many began, what these asked, counted as
+	 * of a GPU that is so large, and what this one does. 0: it does not say. */
+	struct seat {
+		uint64_t key, size, bytes, like, asks;
+	} seat;
 };
 
 struct view {
@@ -70,6 +75,11 @@ unsigned parts_of(int who);
 
 /* Before the write that is judged. */
 const struct view *before_view(const struct object *o);
+
+/* ---- sim_gangs.c ---- */
+
+/* The claim of a gang's pod says of it what is so. */
+void gang_seat(const struct seen_claim *c, const char *who);
 
 /* ---- sim_usage.c ---- */
 
