@@ -136,8 +136,11 @@ void gang_seat(const struct seen_claim *c, const char *who)
 
 	if (!g->key)
 		g->key = s->key;
-	if (s->key && s->key == g->key && s->size == g->size && s->like && s->asks == asks &&
-		s->bytes == asks * g->size)
+	/* Who is adopted has it from his plan, which says no more than the name. */
+	if (s->key && s->key == g->key &&
+		((c->state == 'a' && !s->size) ||
+			(s->size == g->size && s->like && s->asks == asks &&
+				s->bytes == asks * g->size)))
 		return;
 	sim_fail("seat",
 		"%s wrote a claim of u%d, of gang-%u, in which %u began of %llu bytes each: it "
