@@ -93,7 +93,7 @@ void arena_reset(struct arena *a)
 	}
 	a->now = a->first;
 	a->used = 0;
-	a->failed = false;
+	a->failed = a->full = false;
 }
 
 void arena_release(struct arena *a)
@@ -144,8 +144,10 @@ static void *take(struct arena *a, size_t size)
 	if (size == 0)
 		size = 1;
 	/* The first bound keeps the sums below from wrapping round. */
-	if (size > SIZE_MAX / 4 || size > a->max - a->used)
+	if (size > SIZE_MAX / 4 || size > a->max - a->used) {
+		a->full = true;
 		goto fail;
+	}
 	need = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
 	need += ARENA_GAP;
 	if (!c || need > c->size - c->used)

@@ -18,6 +18,7 @@ struct arena {
 	size_t used;  /* bytes handed out since the last reset */
 	size_t max;   /* used never exceeds it */
 	bool failed;  /* an allocation did not fit or memory ran out: sticks until arena_reset */
+	bool full;    /* it failed because of max, not for want of memory */
 	size_t chunk; /* bytes of the first chunk; 0: as much as a review takes */
 };
 

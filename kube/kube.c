@@ -132,6 +132,8 @@ int kube_request_init(struct kube_request *r, const struct kube *k, const char *
 	*r = (struct kube_request){0};
 	buf_init(&r->url, 16384);
 	buf_init(&r->content_type, 256);
+	if (!path)
+		return err_set(err, ERR_NOMEM, "%s: out of memory for the path", method);
 	rc = kube_config_token(c, &r->token, err);
 	if (rc != 0)
 		return rc;

@@ -27,8 +27,9 @@ struct kube;
 
 /* One call. Borrowed. */
 struct kube_call {
-	const char *method;       /* "GET", "POST", "PUT", "PATCH", "DELETE" */
-	const char *path;         /* "/api/v1/namespaces/a/pods/b?dryRun=All"; see kube_path() */
+	const char *method; /* "GET", "POST", "PUT", "PATCH", "DELETE" */
+	const char *path;   /* "/api/v1/namespaces/a/pods/b?dryRun=All"; see kube_path(). NULL,
+			       as of one that failed: ERR_NOMEM */
 	const char *content_type; /* of the body; NULL: KUBE_JSON */
 	struct slice body;        /* absent: none */
 	int64_t timeout_ms;       /* for everything; 0: 10 s */

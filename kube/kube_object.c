@@ -84,6 +84,7 @@ void kube_path(struct buf *out, const char *api, const char *namespace, const ch
 	const char *name, const char *sub)
 {
 	const char *const part[] = {namespace, plural, name, sub};
+	bool full;
 
 	buf_str(out, api);
 	for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
@@ -92,4 +93,11 @@ void kube_path(struct buf *out, const char *api, const char *namespace, const ch
 		buf_str(out, i == 0 ? "/namespaces/" : "/");
 		buf_percent(out, slice_of(part[i]));
 	}
+	if (!out->failed)
+		return;
+	/* The beginning of a path is another one: of a list. */
+	full = out->full;
+	buf_release(out);
+	out->failed = true;
+	out->full = full;
 }

@@ -35,7 +35,8 @@ bool kube_date(struct slice head, int64_t *ret_s);
 
 /* Append "/apis/GROUP/v1/namespaces/NS/PLURAL/NAME/SUB": parts that are NULL are left out, names
  * are percent-encoded. api is
- * "/api/v1" or "/apis/coordination.k8s.io/v1". */
+ * "/api/v1" or "/apis/coordination.k8s.io/v1". Where it does not fit, or memory runs out, nothing
+ * is left in out: data is NULL, and out has failed. */
 void kube_path(struct buf *out, const char *api, const char *namespace, const char *plural,
 	const char *name, const char *sub);
 

@@ -53,8 +53,8 @@ static int on_change(void *ctx, enum kube_change what, const struct json *j,
 
 	if (!wanted(w))
 		return err_set(err, ERR_REFUSED, "the watch is ended");
-	if (what != KUBE_BOOKMARK)
-		w->app.change(w->app.ctx, what, j, object);
+	if (what != KUBE_BOOKMARK && !w->app.change(w->app.ctx, what, j, object))
+		return err_set(err, ERR_NOMEM, "out of memory for an object");
 	return 0;
 }
 

@@ -17,8 +17,9 @@ struct kube_watch_app {
 	 * one is begun anew. */
 	void (*listing)(void *ctx);
 	/* An object that is there (listed, added or modified), or the last state of one that is
-	 * gone. Valid for the call. */
-	void (*change)(void *ctx, enum kube_change what, const struct json *j,
+	 * gone. Valid for the call. False: there was no memory for it, and nothing else would tell
+	 * of it again: the list is made anew. */
+	bool (*change)(void *ctx, enum kube_change what, const struct json *j,
 		const struct json_node *object);
 	/* The list is complete, at this resourceVersion. */
 	void (*listed)(void *ctx, const char *version);

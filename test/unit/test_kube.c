@@ -427,6 +427,25 @@ TEST(test_path)
 		assert_string_equal(b.data, cases[i].path);
 		buf_release(&b);
 	}
+	/* Without room for all of it there is none: its beginning would be another one. */
+	for (size_t max = 0; max < strlen(cases[1].path); max++) {
+		struct buf b;
+
+		buf_init(&b, max);
+		kube_path(&b, cases[1].api, cases[1].namespace, cases[1].plural, cases[1].name,
+			cases[1].sub);
+		assert_null(b.data);
+		assert_true(b.failed && b.full);
+	}
+}
+
+TEST(no_path_is_no_question)
+{
+	struct kube_answer answer;
+
+	assert_int_equal(kube_get(fix.k, NULL, 0, &answer, &fix.e), ERR_NOMEM);
+	assert_string_equal(fix.e.msg, "GET: out of memory for the path");
+	kube_answer_release(&answer);
 }
 
 TEST(test_tell)
@@ -511,4 +530,4 @@ TEST(test_threads)
 
 TESTS_BETWEEN(set_up, tear_down, test_get, test_write, test_errors, test_no_answer, test_token_file,
 	test_list, test_list_too_old, test_no_list, test_meta, test_date, test_clock, test_path,
-	test_tell, test_threads)
+	no_path_is_no_question, test_tell, test_threads)

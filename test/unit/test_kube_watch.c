@@ -30,6 +30,7 @@ struct fixture {
 	pthread_mutex_t lock;
 	char told[4096];
 	size_t longest; /* name */
+	unsigned lacks; /* so many objects there is no memory for */
 	struct err e;
 };
 
@@ -45,7 +46,7 @@ static void on_listing(void *ctx)
 	tell(ctx, "L");
 }
 
-static void on_change(
+static bool on_change(
 	void *ctx, enum kube_change what, const struct json *j, const struct json_node *object)
 {
 	struct kube_meta meta = kube_meta(j, object);
@@ -57,6 +58,7 @@ static void on_change(
 	snprintf(word, sizeof(word), "%c%.*s", what == KUBE_PUT ? '+' : '-',
 		(int)(meta.name.len < 20 ? meta.name.len : 20), meta.name.at);
 	tell(f, word);
+	return f->lacks == 0 || f->lacks-- == 0;
 }
 
 static void on_listed(void *ctx, const char *version)
@@ -190,6 +192,25 @@ TEST(test_follow)
 	told(&fix, "L +a +b =10 up +c +a -b +d ");
 	assert_true(asked_from(&fix, "13"));
 	assert_int_equal(logged(&fix, "watch"), 0);
+}
+
+/* Of a list, or of an event: it is listed anew until it is known. */
+TEST(what_there_is_no_memory_for_is_read_anew)
+{
+	fix.lacks = 1;
+	api_expect(fix.api, "GET", LIST, 200, PAGE("10", OBJECT("a", "3") "," OBJECT("b", "4")));
+	api_expect(fix.api, "GET", LIST, 200, PAGE("11", OBJECT("a", "3") "," OBJECT("b", "4")));
+	expect_stream(&fix, "");
+	watch_start(&fix, "/p");
+	told(&fix, "L +a down L +a +b =11 up ");
+	assert_true(api_wait_streams(fix.api, WATCH, 1));
+	pthread_mutex_lock(&fix.lock);
+	fix.lacks = 1;
+	pthread_mutex_unlock(&fix.lock);
+	api_expect(fix.api, "GET", LIST, 200, PAGE("12", OBJECT("a", "12")));
+	expect_stream(&fix, "");
+	api_push(fix.api, WATCH, EVENT("MODIFIED", "a", "12"));
+	told(&fix, "L +a down L +a +b =11 up +a down L +a =12 up ");
 }
 
 TEST(test_bookmark)
@@ -441,6 +462,6 @@ TEST(test_no_hot_loop)
 	assert_int_equal(api_seen_of(fix.api, "GET", LIST), 1);
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_follow, test_bookmark, test_too_old, test_garbage,
-	test_back_off, test_quiet, test_long_line, test_stop, test_restored, test_breaks,
-	test_no_hot_loop)
+TESTS_BETWEEN(set_up, tear_down, test_follow, what_there_is_no_memory_for_is_read_anew,
+	test_bookmark, test_too_old, test_garbage, test_back_off, test_quiet, test_long_line,
+	test_stop, test_restored, test_breaks, test_no_hot_loop)

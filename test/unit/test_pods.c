@@ -334,6 +334,5 @@ TEST(five_thousand_pods_are_small)
 }
 
 TESTS(shows_what_it_was_told, remembers_whom_it_lost, remembers_how_they_went,
-	says_what_pods_wait_for, shows_where_they_are,
-	a_plan_that_cannot_be_read_waits_for_nothing, knows_when_the_stream_is_broken,
-	five_thousand_pods_are_small)
+	says_what_pods_wait_for, shows_where_they_are, a_plan_that_cannot_be_read_waits_for_nothing,
+	knows_when_the_stream_is_broken, five_thousand_pods_are_small)

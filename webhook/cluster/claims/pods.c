@@ -28,15 +28,16 @@ static void on_listing(void *ctx)
 	(void)pthread_mutex_unlock(&p->lock);
 }
 
-static void on_change(
+static bool on_change(
 	void *ctx, enum kube_change what, const struct json *j, const struct json_node *object)
 {
 	struct pods *p = ctx;
 	struct kube_meta m = kube_meta(j, object);
 	struct pod_told t = pod_told_of(&p->sight, j, object, what == KUBE_PUT);
-	bool changed = false;
+	bool changed = false, missed;
 
 	(void)pthread_mutex_lock(&p->lock);
+	p->table.missed = p->table.missed || t.missed;
 	if (m.uid.len == 0 || m.namespace.len == 0 || m.name.len == 0) {
 		changed = false;
 	} else if (what == KUBE_PUT) {
@@ -44,10 +45,12 @@ static void on_change(
 	} else {
 		changed = pods_table_remove(&p->table, m.uid, &t);
 	}
+	missed = p->table.missed;
 	pod_waiting_release(t.waiting);
 	(void)pthread_mutex_unlock(&p->lock);
 	if (changed && p->changed)
 		p->changed(p->ctx);
+	return !missed;
 }
 
 static void on_listed(void *ctx, const char *version)

@@ -18,13 +18,14 @@ struct pod_told {
 	uint64_t plan_hash;
 	uint32_t grace_s;
 	bool placed, waits;
+	bool missed; /* there was no memory for what waits */
 	struct pod_waiting *waiting; /* becomes the table's */
 	char why[POD_WHY_SIZE];
 	char ips[POD_IPS_SIZE];
 };
 
 /* there: it is shown, not the last state of one that is gone. Out of memory its plan counts as
- * none, and it as one that does not wait. */
+ * none, it as one that does not wait, and missed is set. */
 struct pod_told pod_told_of(const struct pods_sight *s, const struct json *j,
 	const struct json_node *object, bool there);
 

@@ -56,13 +56,13 @@ static struct slice said_of(const struct json *j, const struct json_node *object
 }
 
 static bool read_into(const struct pods_sight *s, struct pod_waiting *w, const struct json *j,
-	const struct json_node *object)
+	const struct json_node *object, struct err *err)
 {
 	struct pod pod;
 
 	pod_glance(j, object, &pod);
-	if (plan_read(pod_annotation(&pod, ANN_PLAN, &w->arena), &w->arena, &w->plan, NULL) < 0 ||
-		!w->plan.waits || plan_demand(&w->plan, false, &w->arena, &w->demand, NULL) < 0 ||
+	if (plan_read(pod_annotation(&pod, ANN_PLAN, &w->arena), &w->arena, &w->plan, err) < 0 ||
+		!w->plan.waits || plan_demand(&w->plan, false, &w->arena, &w->demand, err) < 0 ||
 		!queue_read(j, object, &s->classes, &w->arena, &w->pod, &w->unmarked))
 		return false;
 	keep_names(&w->pod, &w->arena);
@@ -81,15 +81,18 @@ static bool read_into(const struct pods_sight *s, struct pod_waiting *w, const s
 	return !w->arena.failed && (!w->let_go || w->plan.gang.at);
 }
 
-/* NULL: it does not wait for its turn, and is in no gang, or there is no memory for it: then what
- * others are told of it is late. */
+/* NULL: it does not wait for its turn, and is in no gang, or there is no memory for it; one that is
+ * longer than any of ours waits for nothing. */
 static struct pod_waiting *read_waiting(const struct pods_sight *s, const struct json *j,
-	const struct json_node *object, const struct pod_told *t)
+	const struct json_node *object, struct pod_told *t)
 {
 	struct pod_waiting *w = calloc(1, sizeof(*w));
+	struct err err = {0};
 
-	if (!w)
+	if (!w) {
+		t->missed = true;
 		return NULL;
+	}
 	arena_init_small(&w->arena, WAITING_MAX, WAITING_USUAL);
 	w->users = 1;
 	w->plan_hash = t->plan_hash;
@@ -97,8 +100,9 @@ static struct pod_waiting *read_waiting(const struct pods_sight *s, const struct
 	w->ended = t->seen == POD_FINISHED;
 	w->grace_s = pod_grace(j, object);
 	w->leaving = json_path(j, object, "metadata", "deletionTimestamp", NULL) != NULL;
-	if (read_into(s, w, j, object))
+	if (read_into(s, w, j, object, &err))
 		return w;
+	t->missed = (err.code == ERR_NOMEM || w->arena.failed) && !w->arena.full;
 	pod_waiting_release(w);
 	return NULL;
 }

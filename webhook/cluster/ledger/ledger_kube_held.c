@@ -36,12 +36,14 @@ bool take_find(struct take *t, struct found *ret)
 		n++;
 	}
 	ret->n = n;
+	if (t->arena->failed)
+		return false;
 	/* Servers are in the order of their names, so of two whole claims everybody finds the same
 	 * one first. */
 	for (size_t i = 0; i < n && !ret->whole; i++)
 		if (claim_is_whole(ret->parts, n, ret->parts[i].record))
 			ret->whole = ret->parts[i].record;
-	return !t->arena->failed;
+	return true;
 }
 
 /* Is it one of the claim that is whole? */

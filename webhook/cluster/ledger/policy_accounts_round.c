@@ -30,6 +30,8 @@ static int load(struct round *r)
 		log_line(r->x->log, LOG_LEVEL_WARN,
 			"the account of a GPUPolicy cannot be read, and is counted anew",
 			log_str("policy", e->name));
+	if (rc == ERR_NOMEM)
+		return rc;
 	r->changed = rc == ERR_SYNTAX;
 	for (size_t i = 0; i < r->n_closed; i++) {
 		if (!account_close(&r->account, r->closed[i]->uid, r->closed[i]->take))
@@ -39,7 +41,7 @@ static int load(struct round *r)
 			if (r->named[k].instead == r->closed[i]->take)
 				account_name(&r->account, &r->named[k], &r->arena);
 	}
-	return rc == ERR_NOMEM ? rc : 0;
+	return 0;
 }
 
 /* Read it anew, and the claims behind it. */

@@ -30,6 +30,9 @@ struct held *held_read(const struct json *j, const struct json_node *object, str
 	arena_init_small(&h->arena, HELD_ARENA_MAX, object ? object->len : 0);
 	if (server_object_read(j, object, &h->arena, &h->object, err) != 0 ||
 		server_object_inventory(&h->object, &h->arena, &h->shown, err) != 0) {
+		/* To read it once more would not help. */
+		if (h->arena.full)
+			(void)err_set(err, ERR_TOOBIG, "it is longer than any that is kept");
 		held_free(h);
 		return NULL;
 	}

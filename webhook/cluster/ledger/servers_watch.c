@@ -64,8 +64,9 @@ static void mark_listed(struct servers *s, struct slice name)
 }
 
 /* What the watch was told of, or a list. By rule R15 a server that a list brings is hearsay until
- * the list is whole: an older one of the same machine may be on a later page. Lock held. */
-static void put_told(struct servers *s, struct held *h)
+ * the list is whole: an older one of the same machine may be on a later page. False: out of memory.
+ * Lock held. */
+static bool put_told(struct servers *s, struct held *h)
 {
 	const struct server_entry *e = servers_find(s, h->object.name);
 
@@ -74,9 +75,9 @@ static void put_told(struct servers *s, struct held *h)
 	h->told = !s->watch_lists;
 	if (h->told && (!e || !e->held) && h->number <= s->list_version) {
 		held_free(h);
-		return;
+		return true;
 	}
-	(void)servers_put(s, h);
+	return servers_put(s, h);
 }
 
 static void on_gone(struct servers *s, struct kube_meta m)
@@ -96,26 +97,30 @@ static void on_gone(struct servers *s, struct kube_meta m)
 	servers_tell(s);
 }
 
-static void on_change(
+static bool on_change(
 	void *ctx, enum kube_change what, const struct json *j, const struct json_node *object)
 {
 	struct servers *s = ctx;
 	struct err err = {0};
 	struct held *h;
+	bool held = true;
 
 	if (what == KUBE_GONE) {
 		on_gone(s, kube_meta(j, object));
-		return;
+		return true;
 	}
 	h = held_read(j, object, &err);
+	if (!h && err.code == ERR_NOMEM)
+		return false;
 	if (!h)
 		servers_put_broken(s, kube_meta(j, object), &err);
 	(void)pthread_mutex_lock(&s->lock);
 	if (h)
-		put_told(s, h);
+		held = put_told(s, h);
 	mark_listed(s, kube_meta(j, object).name);
 	(void)pthread_mutex_unlock(&s->lock);
 	servers_tell(s);
+	return held;
 }
 
 /* A whole list, at this version, is there. What it did not show is gone; but not what a commit has

@@ -39,7 +39,8 @@ struct policy_look {
 /* ---- what the watches tell ---- */
 
 /* What is needed of a policy; a managedFields may be ten times as long. */
-static char *text_of(const struct json *j, const struct json_node *object, const char *name)
+static char *text_of(
+	const struct json *j, const struct json_node *object, const char *name, bool *full)
 {
 	struct buf out;
 	char *text;
@@ -52,38 +53,43 @@ static char *text_of(const struct json *j, const struct json_node *object, const
 	buf_str(&out, "},\"spec\":");
 	buf_slice(&out, json_raw(j, json_get(j, object, SLICE("spec"))));
 	buf_char(&out, '}');
+	*full = out.full;
 	text = buf_take(&out, &len);
 	buf_release(&out);
 	return text;
 }
 
-/* The text of a policy that is right, malloc'ed; NULL and err: it is not. */
+/* The text of a policy that is right, malloc'ed; NULL and err: it is not, or it is longer than is
+ * kept (ERR_TOOBIG), or there is no memory. */
 static char *right_text(const struct json *j, const struct json_node *object, struct err *err)
 {
 	struct policy p;
 	struct arena a;
 	char *text = NULL;
+	bool full = false;
 
 	arena_init(&a, SCRATCH_MAX);
 	if (policy_read(j, object, &a, &p, err) == 0) {
-		text = text_of(j, object, p.name);
+		text = text_of(j, object, p.name, &full);
 		if (!text)
-			(void)err_set(err, ERR_NOMEM, "it is longer than is kept");
+			(void)err_set(err, ERR_NOMEM, "out of memory");
 	}
+	if (full || a.full)
+		(void)err_set(err, ERR_TOOBIG, "it is longer than is kept");
 	arena_release(&a);
 	return text;
 }
 
-/* None of one that is wrong. */
+/* None of one that is wrong. Of one that is too long nobody knows. */
 static int read_policy(const struct json *j, const struct json_node *object, char **ret)
 {
 	struct err err = {0};
 
 	*ret = right_text(j, object, &err);
-	return err.code == ERR_NOMEM ? ERR_NOMEM : 0;
+	return err.code == ERR_NOMEM || err.code == ERR_TOOBIG ? ERR_NOMEM : 0;
 }
 
-static void on_policy(
+static bool on_policy(
 	void *ctx, enum kube_change what, const struct json *j, const struct json_node *object)
 {
 	struct kind *k = ctx;
@@ -103,6 +109,7 @@ static void on_policy(
 			"a GPUPolicy cannot be read; what it said when it was last right counts",
 			log_slice("policy", name), log_str("path", err.path),
 			log_str("error", err.msg));
+	return err.code != ERR_NOMEM;
 }
 
 /* *ret: malloc'ed; NULL: it has no such label. One that is empty picks none, and is a label that
@@ -117,7 +124,7 @@ static int picked_by(const struct json *j, const struct json_node *object, char 
 	return label && !*ret ? ERR_NOMEM : 0;
 }
 
-static void on_namespace(
+static bool on_namespace(
 	void *ctx, enum kube_change what, const struct json *j, const struct json_node *object)
 {
 	struct kind *k = ctx;
@@ -132,6 +139,7 @@ static void on_namespace(
 	else if (what == KUBE_PUT)
 		known_put(&k->known, name, picks, true);
 	(void)pthread_mutex_unlock(&k->look->lock);
+	return true;
 }
 
 static void on_listing(void *ctx)

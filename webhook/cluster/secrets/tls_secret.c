@@ -117,14 +117,16 @@ static void on_listing(void *ctx)
 	(void)ctx;
 }
 
-/* What is gone changes nothing: the pair in force is as good as before. */
-static void on_change(
+/* What is gone changes nothing: the pair in force is as good as before. What was refused is looked
+ * at again. */
+static bool on_change(
 	void *ctx, enum kube_change what, const struct json *j, const struct json_node *object)
 {
 	struct tls_secret *t = ctx;
 
 	if (what == KUBE_PUT && slice_is(kube_meta(j, object).name, t->cfg.name))
 		take(t, j, object, false);
+	return true;
 }
 
 static void on_listed(void *ctx, const char *version)
