@@ -31,9 +31,9 @@ LIB_SRC := $(sort $(filter-out webhook/main.c probe/main.c probe/serve/serve_mai
 MAIN_SRC := $(wildcard webhook/main.c)
 UNIT_SRC := $(sort $(wildcard test/unit/test_*.c))
 # Helpers that several unit tests share; OOM_OBJ only those that make the n-th allocation fail.
-OOM_OBJ := $(BUILD)/test/unit/oom_wrap.o
+OOM_OBJ := $(BUILD)/test/unit/oom_wrap.o $(BUILD)/test/unit/oom_nth.o
 OOM_WRAP := malloc calloc realloc arena_alloc arena_array arena_space arena_copy arena_strdup arena_slice
-UNIT_LIB_SRC := $(sort $(filter-out $(UNIT_SRC) test/unit/oom_wrap.c,$(wildcard test/unit/*.c)))
+UNIT_LIB_SRC := $(sort $(filter-out $(UNIT_SRC) test/unit/oom_%.c,$(wildcard test/unit/*.c)))
 
 # C that is made of the kubelet's messages.
 PROTO_DIR := $(BUILD)/deviceplugin/proto

@@ -10,7 +10,7 @@ mutants:
 	$(SUB) FUZZ=1 CC=$(CLANG) fuzz-programs
 	@$(PYTHON) -B test/mutants/run -n $(or $(N),400) --seed $(or $(SEED),1) $(if $(AGAIN),--again $(AGAIN)) $(if $(FILES),--files $(FILES))
 
-sim-objects: $(SIM_OBJ) $(BUILD)/test/unit/core_fixture.o ; @:
+sim-objects: $(SIM_OBJ) $(SIM_MORE_OBJ) ; @:
 
 print-compiler:
 	@echo '$(CC) $(subst ','\'',$(ALL_CPPFLAGS)) $(ALL_CFLAGS)'
@@ -23,7 +23,7 @@ print-oom:
 print-pool-watch:
 	@echo $(POOL_WATCH_WRAP) $(BUILD)/test/unit/test_pool_watch.o $(UNIT_LIB_OBJ) $(CMOCKA_LIBS)
 print-sim:
-	@echo $(SIM_WRAP:%=-Wl,--wrap=%) $(SIM_OBJ) $(BUILD)/test/unit/core_fixture.o $(CMOCKA_LIBS)
+	@echo $(SIM_WRAP:%=-Wl,--wrap=%) $(SIM_OBJ) $(SIM_MORE_OBJ) $(CMOCKA_LIBS)
 print-libraries:
 	@echo $(LIBS) $(DEVICE_LIBS) -lm -ldl
 

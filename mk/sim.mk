@@ -8,18 +8,20 @@ SEED ?=
 FIRST ?= 1
 SIM := $(BUILD)/test/sim/sim
 SIM_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard test/sim/*.c)))
-# What the product calls and the simulator answers.
-SIM_WRAP := pthread_create pthread_join pthread_setname_np pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock \
+# What the product calls and the simulator answers; allocations of its own never fail.
+SIM_WRAP := $(OOM_WRAP) pthread_create pthread_join pthread_setname_np pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock \
 	pthread_mutex_trylock pthread_mutex_unlock pthread_cond_init pthread_cond_destroy pthread_cond_signal pthread_cond_broadcast \
 	pthread_cond_wait pthread_cond_timedwait pthread_once clock_gettime getrandom nanosleep
 comma := ,
+$(SIM_OBJ): TEST_CFLAGS += $(foreach f,malloc calloc realloc,-D$f=__real_$f)
+SIM_MORE_OBJ := $(BUILD)/test/unit/core_fixture.o $(BUILD)/test/unit/oom_wrap.o
 # It jumps from one stack to another, which fortified longjmp takes for a mistake.
 $(BUILD)/test/sim/sim_sched.o: TEST_CFLAGS += -U_FORTIFY_SOURCE
 
-SIM_LINK = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(SIM_WRAP:%=-Wl$(comma)--wrap=%) -o $(SIM) $(SIM_OBJ) $(BUILD)/test/unit/core_fixture.o \
+SIM_LINK = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(SIM_WRAP:%=-Wl$(comma)--wrap=%) -o $(SIM) $(SIM_OBJ) $(SIM_MORE_OBJ) \
 	$(LIB) $(LIBS) $(CMOCKA_LIBS)
 
-$(SIM): $(SIM_OBJ) $(BUILD)/test/unit/core_fixture.o $(LIB)
+$(SIM): $(SIM_OBJ) $(SIM_MORE_OBJ) $(LIB)
 	$(call say,LD,$@)
 	$Q$(SIM_LINK)
 
@@ -30,10 +32,10 @@ sim:
 	@tools/setup build test
 	$(SUB) sim-program
 ifneq ($(SEED),)
-	@mkdir -p build/sim; $(SIM) --trace $(SEED) $(if $(PODS),--pods $(PODS)) $(if $(SALT),--salt $(SALT)) $(if $(SLIPS),--slips) $(if $(WITHOUT),--without $(WITHOUT)) >build/sim/$(SEED).trace || failed=1; tail -n 40 build/sim/$(SEED).trace | cut -c1-400; \
+	@mkdir -p build/sim; $(SIM) --trace $(SEED) $(if $(PODS),--pods $(PODS)) $(if $(SALT),--salt $(SALT)) $(if $(SLIPS),--slips) $(if $(LEAN),--lean) $(if $(WITHOUT),--without $(WITHOUT)) >build/sim/$(SEED).trace || failed=1; tail -n 40 build/sim/$(SEED).trace | cut -c1-400; \
 		echo 'the whole trace: build/sim/$(SEED).trace'; exit $${failed:-0}
 else
-	@$(SIM) --shrink --first $(FIRST) --jobs $(JOBS) $(if $(SLIPS),--slips) $(if $(SEEDS),--seeds $(SEEDS),--seconds $(SECONDS))
+	@$(SIM) --shrink --first $(FIRST) --jobs $(JOBS) $(if $(SLIPS),--slips) $(if $(LEAN),--lean) $(if $(SEEDS),--seeds $(SEEDS),--seconds $(SECONDS))
 endif
 
 sim-test:

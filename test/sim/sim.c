@@ -110,9 +110,9 @@ static void add(struct total *t, const struct sim_result *r)
 
 static void tell_failure(const struct sim_result *r)
 {
-	(void)printf("FAILED seed %llu: %s: %s\n  again, with its trace: make sim SEED=%llu%s\n",
+	(void)printf("FAILED seed %llu: %s: %s\n  again, with its trace: make sim SEED=%llu%s%s\n",
 		(unsigned long long)r->seed, r->law, r->why, (unsigned long long)r->seed,
-		slips_on ? " SLIPS=1" : "");
+		slips_on ? " SLIPS=1" : "", lean_on ? " LEAN=1" : "");
 }
 
 static uint64_t next_from(uint64_t seed)
@@ -236,6 +236,10 @@ int main(int argc, char **argv)
 			slips_on = true;
 			continue;
 		}
+		if (strcmp(argv[i], "--lean") == 0) {
+			lean_on = true;
+			continue;
+		}
 		if (strcmp(argv[i], "--first") == 0)
 			first = n;
 		else if (strcmp(argv[i], "--seeds") == 0)
@@ -263,8 +267,8 @@ int main(int argc, char **argv)
 		else
 			return fprintf(stderr,
 				       "sim: %s: expected --first, --seeds, --seconds, --jobs, "
-				       "--trace, --twice, --go-on, --shrink, --slips, --pods, "
-				       "--salt, --only "
+				       "--trace, --twice, --go-on, --shrink, --slips, --lean, "
+				       "--pods, --salt, --only "
 				       "11:9-10, or --without and names of faults\n",
 				       argv[i]),
 			       2;

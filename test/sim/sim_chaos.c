@@ -300,6 +300,7 @@ static void one_restore(void)
 
 static void mend(void)
 {
+	lean_end();
 	memset(&odds, 0, sizeof(odds));
 	weather = (struct weather){.lag_us = 1000, .page = 500};
 	probes_mend();

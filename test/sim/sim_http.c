@@ -259,6 +259,16 @@ static const char *date_line(void)
 	return line;
 }
 
+/* An answer for which there is no memory is none. */
+static int whole(struct http_response *ret, struct err *err)
+{
+	if (!ret->body.failed && !ret->head.failed)
+		return 0;
+	buf_release(&ret->body);
+	buf_release(&ret->head);
+	return err_set(err, ERR_NOMEM, "out of memory for an answer");
+}
+
 int http_client_do(struct http_client *client, const struct http_ask *req,
 	struct http_response *ret, struct err *err)
 {
@@ -268,9 +278,11 @@ int http_client_do(struct http_client *client, const struct http_ask *req,
 
 	(void)client;
 	if (gate_at(req->url) >= 0)
-		return gate_told(gate_at(req->url), req, ret, err);
-	if (probe_of(req->url) >= 0)
-		return probe_call(probe_of(req->url), req, ret, err);
+		rc = gate_told(gate_at(req->url), req, ret, err);
+	else if (probe_of(req->url) >= 0)
+		rc = probe_call(probe_of(req->url), req, ret, err);
+	if (gate_at(req->url) >= 0 || probe_of(req->url) >= 0)
+		return rc == 0 ? whole(ret, err) : rc;
 	c = calloc(1, sizeof(*c));
 	sim_result->calls++;
 	c->users = 2;
@@ -298,6 +310,7 @@ int http_client_do(struct http_client *client, const struct http_ask *req,
 		buf_init(&ret->head, req->max_head);
 		if (req->max_head > 0)
 			buf_str(&ret->head, date_line());
+		rc = whole(ret, err);
 	}
 	sim_chain(rc == 0 ? store_hash(c->r.answer) ^ (uint64_t)c->r.status : 0);
 	laws_heard(sim_self(), c->r.path, rc == 0 ? c->r.status : -1);

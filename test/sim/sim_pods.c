@@ -65,7 +65,8 @@ static bool may_delete(const struct attempt *a, const struct object *o)
 
 	(void)snprintf(text, size, "%s\"name\":\"%s\",\"oldObject\":%s}}", head, a->name, o->text);
 	answer = replica_answer(1 + (int)sim_below((uint64_t)replicas), "/validate", text);
-	if (answer && !strstr(answer, "\"allowed\":true"))
+	/* Who has no memory says so, by an error. */
+	if (answer && !strstr(answer, "\"allowed\":true") && !lean_on)
 		sim_fail("delete", "%s may not be deleted: %s", a->name, answer);
 	free(answer);
 	free(text);

@@ -139,6 +139,11 @@ bool replica_runs(int owner)
 	return replica[owner].runs;
 }
 
+bool replica_is_ready(int owner)
+{
+	return replica[owner].ready;
+}
+
 void replica_start(int owner)
 {
 	struct replica *r = &replica[owner];
@@ -366,7 +371,8 @@ static void open_letter(void *arg)
 	admission_queued(l->r->admission, &req, true);
 	admission_done(l->r->admission, &req);
 	free(req.body);
-	l->answer = reply.body;
+	/* Without memory it has none. */
+	l->answer = reply.body ? reply.body : strdup("");
 	l->r->busy--;
 	sim_wake(&l->r->busy);
 	sim_wake(l);

@@ -271,7 +271,9 @@ void laws_yes(struct attempt *a)
 	if (!holds_whole(index_of(a)))
 		sim_fail("yes", "u%d (%s) was told yes, and holds no whole claim", index_of(a),
 			a->name);
-	if (a->reviews_ever == 1 && (a->heard == 0 || a->heard == 200) && namesake_stands(a))
+	/* Who has no memory for an answer has heard none. */
+	if (!lean_on && a->reviews_ever == 1 && (a->heard == 0 || a->heard == 200) &&
+		namesake_stands(a))
 		sim_fail("name",
 			"u%d was told yes, and its name %s is u%d's, whose claim its replica "
 			"knew; the "

@@ -42,6 +42,8 @@ void sim_run(uint64_t seed, bool trace)
 		sim_spawn(WORLD, "users", users, &until);
 	if (habits.waits)
 		sim_spawn(WORLD, "waiters", waiters, &until);
+	if (lean_on && sky == STORM)
+		lean_draw(seed);
 	if (slips_on)
 		sim_spawn(WORLD, "slips", slips, NULL);
 	sim_spawn(WORLD, "chaos", chaos, &until);

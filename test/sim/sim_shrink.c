@@ -125,6 +125,8 @@ void sim_shrink(const struct sim_result *failed, const struct sim_cut *cut)
 		(void)printf(" SALT=%llu", (unsigned long long)s.cut.salt);
 	if (slips_on)
 		(void)printf(" SLIPS=1");
+	if (lean_on)
+		(void)printf(" LEAN=1");
 	say_faults(" WITHOUT=", s.cut.without, ",");
 	(void)printf("\n");
 }

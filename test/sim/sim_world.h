@@ -36,6 +36,8 @@ void replica_stop(int owner);
 /* As SIGKILL does. Also from within. */
 void replica_kill(int owner);
 bool replica_runs(int owner);
+/* Has it started? */
+bool replica_is_ready(int owner);
 
 /* The version of the configuration that it has, or is given: a running one by a reload. */
 int replica_config(int owner);
@@ -108,6 +110,14 @@ extern const struct carrier carrier_slips;
 void slips(void *arg);
 /* The leader leaves this one with a pod. False: it is of another, or the pod has been let go. */
 bool slip_left(struct object *o, cJSON *slip, const char *who, bool unaware);
+
+/* ---- sim_lean.c ---- */
+
+/* In all runs in which things fail: allocations of replicas do, too, until everything is mended. */
+extern bool lean_on;
+/* How often, for this seed; from now on none does. */
+void lean_draw(uint64_t seed);
+void lean_end(void);
 
 /* ---- sim_gangs.c ---- */
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: see oom_wrap.h. */
-#include <stdatomic.h>
 #include <stddef.h>
 
 #include "base/arena.h"
@@ -13,58 +12,19 @@ void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *at, size_t size);
 
-/* The one that fails; negative: none does. */
-static atomic_long first = -1;
-/* Allocations since oom_begin(). */
-static atomic_long count;
-static atomic_bool failed, all_after;
-
-void oom_begin(long n, enum oom_extent extent)
-{
-	atomic_store(&first, -1);
-	atomic_store(&count, 0);
-	atomic_store(&failed, false);
-	atomic_store(&all_after, extent == OOM_ALL_AFTER);
-	atomic_store(&first, n);
-}
-
-bool oom_end(void)
-{
-	atomic_store(&first, -1);
-	return atomic_load(&failed);
-}
-
-bool oom_failed(void)
-{
-	return atomic_load(&failed);
-}
-
-static bool fails(void)
-{
-	long from = atomic_load(&first), n;
-
-	if (from < 0)
-		return false;
-	n = atomic_fetch_add(&count, 1);
-	if (n < from || (n > from && !atomic_load(&all_after)))
-		return false;
-	atomic_store(&failed, true);
-	return true;
-}
-
 void *__wrap_malloc(size_t size)
 {
-	return fails() ? NULL : __real_malloc(size);
+	return oom_fails() ? NULL : __real_malloc(size);
 }
 
 void *__wrap_calloc(size_t n, size_t size)
 {
-	return fails() ? NULL : __real_calloc(n, size);
+	return oom_fails() ? NULL : __real_calloc(n, size);
 }
 
 void *__wrap_realloc(void *at, size_t size)
 {
-	return fails() ? NULL : __real_realloc(at, size);
+	return oom_fails() ? NULL : __real_realloc(at, size);
 }
 
 /* ---- an arena's pieces ---- */
@@ -88,7 +48,7 @@ struct slice __wrap_arena_slice(struct arena *a, struct slice s);
 /* As the arena does where its next chunk cannot be had. */
 static bool lacks(struct arena *a)
 {
-	if (fails())
+	if (oom_fails())
 		a->failed = true;
 	return a->failed;
 }

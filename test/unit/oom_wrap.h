@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: make the n-th malloc, calloc or realloc fail, or the n-th piece of an arena. For programs
- * that are linked with --wrap for these (test_*_oom), and with oom_wrap.o. */
+ * that are linked with --wrap for these (test_*_oom), and with oom_wrap.o and oom_nth.o. */
 #ifndef TEST_UNIT_OOM_WRAP_H
 #define TEST_UNIT_OOM_WRAP_H
 
@@ -18,5 +18,9 @@ void oom_begin(long n, enum oom_extent extent);
 bool oom_end(void);
 /* Has one failed since oom_begin()? Goes on. */
 bool oom_failed(void);
+
+/* What oom_wrap.o asks at each allocation: does this one fail? oom_nth.o answers, or the simulator.
+ */
+bool oom_fails(void);
 
 #endif
