@@ -200,6 +200,32 @@ TEST(test_percent_is_as_it_was_asked)
 	assert_string_equal(argv[1], "99");
 }
 
+TEST(test_names)
+{
+	static const struct {
+		const char *name;
+		bool good;
+	} cases[] = {{"a", true}, {"lupine-2", true}, {"7", true}, {"a.b", false}, {"A", false},
+		{"-a", false}, {"a-", false}, {"a/b", false}, {"..", false}, {"a b", false},
+		{"abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz0123456789a", true},
+		{"abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz0123456789ab", false}};
+	struct server_profile p;
+	char text[300];
+	struct err e;
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		(void)snprintf(text, sizeof(text),
+			"apiVersion: poolgate.io/v1alpha1\nkind: ServerProfile\n"
+			"metadata: {name: \"%s\"}\nspec:\n" LEAST,
+			cases[i].name);
+		e = (struct err){0};
+		assert_int_equal(read_it(text, &p, &e), cases[i].good ? 0 : ERR_INVALID);
+		(void)snprintf(text, sizeof(text), "found \"%.30s", cases[i].name);
+		if (!cases[i].good)
+			assert_non_null(strstr(e.msg, text));
+	}
+}
+
 TEST(test_refused)
 {
 	static const struct {
@@ -375,6 +401,6 @@ TEST(test_no_addresses)
 	}
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_least, test_mode, test_usage, test_mps, test_words,
-	test_small_share, test_no_gpu, test_percent_is_as_it_was_asked, test_refused, test_claims,
-	test_addresses, test_no_addresses)
+TESTS_BETWEEN(set_up, tear_down, test_least, test_mode, test_usage, test_mps, test_names,
+	test_words, test_small_share, test_no_gpu, test_percent_is_as_it_was_asked, test_refused,
+	test_claims, test_addresses, test_no_addresses)

@@ -166,6 +166,34 @@ TEST(test_replicas)
 	plan_keys_free(other);
 }
 
+/* Each is as old as this replica knows it, by number and bytes. */
+TEST(each_key_is_as_old_as_it_is_known)
+{
+	struct plan_key keys[PLAN_KEYS_MAX] = {0}, other;
+	struct plan_keys *k = plan_keys_new(NULL);
+
+	for (size_t n = 1; n <= COUNT(keys); n++) {
+		keys[n - 1].number = n;
+		keys[n - 1].bytes[0] = (unsigned char)n;
+		plan_keys_share(k, keys, n, 1000 * (int64_t)n);
+		for (size_t i = 0; i < n; i++)
+			assert_int_equal(keys[i].seen_ms, 1000 * (i + 1));
+	}
+	for (size_t i = 0; i < COUNT(keys); i++) {
+		other = keys[i];
+		other.number += 100;
+		plan_keys_share(k, &other, 1, 77);
+		assert_int_equal(other.seen_ms, 77);
+		plan_keys_share(k, keys, COUNT(keys), 5);
+		other = keys[i];
+		other.bytes[MAC_BYTES - 1] ^= 1;
+		plan_keys_share(k, &other, 1, 78);
+		assert_int_equal(other.seen_ms, 78);
+		plan_keys_share(k, keys, COUNT(keys), 5);
+	}
+	plan_keys_free(k);
+}
+
 /* Of too many the youngest stay. */
 TEST(test_too_many_keys)
 {
@@ -185,4 +213,4 @@ TEST(test_too_many_keys)
 }
 
 TESTS(test_known_answers, test_keys_are_random_and_wiped, test_which_key_signs, test_rotation,
-	test_replicas, test_too_many_keys)
+	test_replicas, each_key_is_as_old_as_it_is_known, test_too_many_keys)

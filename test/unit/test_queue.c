@@ -812,7 +812,33 @@ TEST(times_from_nowhere_do_no_harm)
 	queue_release(&q);
 }
 
-TESTS(who_is_served, what_its_owner_reads, what_the_pool_never_holds, what_could_ever_fit,
-	what_could_ever_fit_on_a_few, many_namespaces, so_many_of_a_namespace_are_looked_at,
-	which_gangs_run, who_asks_more_joins_no_gang_first, many_for_whom_nothing_can_be_kept,
-	when_the_next_reservation_begins, times_from_nowhere_do_no_harm)
+/* By server, then by GPU, whatever their order was. */
+TEST(what_is_kept_is_ordered)
+{
+	static const struct {
+		size_t server, gpu;
+	} right[] = {{0, 0}, {0, 1}, {1, 0}, {1, 2}, {7, 1}};
+	struct queue_kept list[COUNT(right)];
+
+	for (size_t n = 0; n <= COUNT(right); n++)
+		for (size_t turn = 0; turn < 2 * COUNT(right); turn++) {
+			/* forwards and backwards, from each of them on */
+			for (size_t i = 0; i < n; i++) {
+				size_t at = (turn % COUNT(right) + i) % n;
+
+				at = turn < COUNT(right) ? at : n - 1 - at;
+				list[i] = (struct queue_kept){.server = right[at].server,
+					.gpu = right[at].gpu,
+					.bytes = at};
+			}
+			queue_kept_order(list, n);
+			for (size_t i = 0; i < n; i++)
+				assert_int_equal(list[i].bytes, i);
+		}
+}
+
+TESTS(what_is_kept_is_ordered, who_is_served, what_its_owner_reads, what_the_pool_never_holds,
+	what_could_ever_fit, what_could_ever_fit_on_a_few, many_namespaces,
+	so_many_of_a_namespace_are_looked_at, which_gangs_run, who_asks_more_joins_no_gang_first,
+	many_for_whom_nothing_can_be_kept, when_the_next_reservation_begins,
+	times_from_nowhere_do_no_harm)

@@ -243,8 +243,26 @@ TEST(memory_that_ends_anywhere)
 	assert_true(patch_has("'--','/entry'"));
 }
 
-TESTS_BETWEEN(set_up, tear_down, the_image_s_words_stand_behind_the_launcher_s,
-	args_take_the_place_of_cmd, a_command_needs_no_image,
-	what_is_not_known_is_refused_as_before_or_with_the_reason,
+/* Of a profile that starts nothing by name no words are its own. */
+TEST(without_a_launcher_s_name_no_words_start_it)
+{
+	struct slice words[] = {
+		SLICE(""), SLICE("/"), SLICE("a/"), SLICE("sh"), SLICE("bitfusion")};
+	const struct profile none = {0};
+	struct json j = {0};
+	char *copy;
+
+	assert_int_equal(json_read_copy(&j, "{}", 2, 10, &copy, NULL), 0);
+	for (size_t i = 0; i < COUNT(words); i++)
+		for (size_t n = 0; i + n <= COUNT(words); n++)
+			assert_false(wrap_is_own_image(
+				&j, json_root(&j), words + i, n, &none, &fix.arena));
+	json_release(&j);
+	free(copy);
+}
+
+TESTS_BETWEEN(set_up, tear_down, without_a_launcher_s_name_no_words_start_it,
+	the_image_s_words_stand_behind_the_launcher_s, args_take_the_place_of_cmd,
+	a_command_needs_no_image, what_is_not_known_is_refused_as_before_or_with_the_reason,
 	images_that_start_nothing_or_the_launcher, without_a_separator_no_option_comes_first,
 	undone_the_pod_has_no_command, plans_with_images, memory_that_ends_anywhere)
