@@ -62,10 +62,10 @@ LIBRARIES = [
 ]
 
 # What those may take from the C library: memory, strings, sorting, formatting into memory.
-PURE_HEADERS = set("""assert.h inttypes.h limits.h stdarg.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h
+PURE_HEADERS = set("""assert.h inttypes.h limits.h search.h stdarg.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h
     stdalign.h stdnoreturn.h float.h""".split())
 SYSTEM_HEADERS = PURE_HEADERS | set("""arpa/inet.h ctype.h dirent.h endian.h errno.h fcntl.h fnmatch.h ftw.h getopt.h grp.h locale.h math.h
-    netdb.h net/if.h netinet/in.h netinet/ip.h netinet/tcp.h poll.h pthread.h pwd.h regex.h sched.h search.h semaphore.h signal.h
+    netdb.h net/if.h netinet/in.h netinet/ip.h netinet/tcp.h poll.h pthread.h pwd.h regex.h sched.h semaphore.h signal.h
     spawn.h stdatomic.h stdio_ext.h strings.h sys/epoll.h sys/eventfd.h sys/file.h sys/inotify.h sys/ioctl.h sys/mman.h
     sys/fsuid.h sys/prctl.h sys/random.h sys/resource.h sys/select.h sys/signalfd.h sys/socket.h sys/stat.h sys/syscall.h
     sys/time.h sys/timerfd.h sys/types.h sys/uio.h sys/un.h sys/utsname.h sys/wait.h termios.h threads.h time.h
@@ -73,7 +73,7 @@ SYSTEM_HEADERS = PURE_HEADERS | set("""arpa/inet.h ctype.h dirent.h endian.h err
 
 PURE_SYMBOLS = set("""memcpy memmove memset memcmp memchr memrchr memmem mempcpy explicit_bzero
     strlen strnlen strcmp strncmp strchr strrchr strchrnul strstr strspn strcspn strpbrk strdup strndup
-    malloc calloc realloc reallocarray free qsort bsearch snprintf vsnprintf
+    malloc calloc realloc reallocarray free qsort bsearch tsearch tfind tdelete tdestroy twalk_r snprintf vsnprintf
     abort __assert_fail __stack_chk_fail _GLOBAL_OFFSET_TABLE_""".split())
 # What a file of base may call besides and still be fit for those: number parsing (the program never calls setlocale)
 # and the libraries that it wraps, which work on memory only.

@@ -427,6 +427,32 @@ TEST(test_refused_spec)
 	server_fixture_release(&f);
 }
 
+/* Rule R1: each server that it lists has a record with that list; R19: and none is open. */
+TEST(test_a_whole_claim)
+{
+	const char *ab[] = {"a", "b"}, *ac[] = {"a", "c"};
+	const struct claim_record r = {.servers = ab, .n_servers = 2}, none = {0};
+	const struct claim_record open = {.servers = ab, .n_servers = 2, .open = true};
+	const struct claim_record other = {.servers = ac, .n_servers = 2};
+	const struct {
+		struct claim_on on[3];
+		size_t n;
+		bool whole;
+	} rows[] = {
+		{{{"a", &r, false}, {"b", &r, false}}, 2, true},
+		{{{"a", &r, false}, {"b", &r, false}, {"c", &other, false}}, 3, true},
+		{{{"a", &open, false}, {"b", &r, false}}, 2, false},
+		{{{"a", &other, false}, {"b", &r, false}}, 2, false},
+		{{{"a", &r, false}, {"c", &r, false}}, 2, false},
+		{{{"a", &r, true}, {"b", &r, false}}, 2, false},
+		{{{"b", &r, false}}, 1, false},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++)
+		assert_int_equal(claim_is_whole(rows[i].on, rows[i].n, &r), rows[i].whole);
+	assert_false(claim_is_whole(rows[0].on, 2, &none));
+}
+
 /* What does not even say that it is a GPUServer; and names that are missing. */
 TEST(test_no_server)
 {
@@ -483,4 +509,4 @@ TEST(test_too_many_gpus)
 
 TESTS(test_round_trip, test_no_count_beyond_what_is_read, test_values, test_probe, test_empty,
 	test_defaults, test_part_rests, test_refused_status, test_refused_spec, test_no_server,
-	test_too_many_gpus)
+	test_too_many_gpus, test_a_whole_claim)
