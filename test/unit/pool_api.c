@@ -113,6 +113,16 @@ static void one(const struct pool_api_server *s, struct api_reply *reply)
 	buf_release(&b);
 }
 
+static void put_status(struct pool_api *p, const char *name, const char *status)
+{
+	struct pool_api_server *s = find(p, name, strlen(name));
+
+	assert_non_null(s);
+	free(s->status);
+	s->status = quoted(status);
+	changed(p, s);
+}
+
 /* Another replica is a little faster. */
 static void rival(struct pool_api *p, struct pool_api_server *s, const struct api_request *req)
 {
@@ -122,6 +132,11 @@ static void rival(struct pool_api *p, struct pool_api_server *s, const struct ap
 
 	if (!p->rival_before || !strstr(req->body, p->rival_before))
 		return;
+	if (p->rival_on) {
+		p->rival_before = NULL;
+		put_status(p, p->rival_on, p->rival);
+		return;
+	}
 	assert_non_null(at);
 	at += strlen(claims);
 	buf_init(&b, 1 << 20);
@@ -309,14 +324,8 @@ void pool_api_spec(struct pool_api *p, const char *name, const char *spec)
 
 void pool_api_status(struct pool_api *p, const char *name, const char *status)
 {
-	struct pool_api_server *s;
-
 	api_lock(p->api);
-	s = find(p, name, strlen(name));
-	assert_non_null(s);
-	free(s->status);
-	s->status = quoted(status);
-	changed(p, s);
+	put_status(p, name, status);
 	api_unlock(p->api);
 }
 

@@ -33,8 +33,9 @@ struct pool_api {
 	unsigned puts_max; /* beyond so many a PUT is answered with 403, as where the replica dies
 			      before it; 0: none is */
 	/* Once, before a PUT that holds the text `rival_before` is looked at, another replica adds
-	 * `rival`, as it stands in a status. NULL: none does. */
-	const char *rival_before, *rival;
+	 * `rival`, as it stands in a status. NULL: none does. rival_on: or it is the status of
+	 * another server. */
+	const char *rival_before, *rival, *rival_on;
 	const char *header; /* a line of each answer's head, with its end; NULL: none */
 	char *ca_pem, *token, *cert_pem, *key_pem; /* of the Secret "probe": ca.crt, token, tls.crt,
 						      tls.key; NULL: not in it */

@@ -287,6 +287,33 @@ TEST(w3_a_leader_dies_in_the_claim)
 	assert_int_equal(metric_value(api->pool->metrics, M_ADOPTIONS, 0, 0), 0);
 }
 
+/* A leader that stands still in the middle of a claim: the next one has taken that back, and begun
+ * one on other servers. That is not this one's to finish, nor is the pod let go (R19). */
+TEST(r19_two_leaders_in_one_claim)
+{
+	put("a", STATUS(""));
+	put("b", STATUS(""));
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("3", "100"), 30);
+	api->pool->puts_max = 3;
+	api->pool->rival_before = "\"grace\":30,\"gpus\"";
+	api->pool->rival_on = "a";
+	api->pool->rival =
+		STATUS("{'uid':'u1','namespace':'n','name':'w','state':'bound','plan':"
+		       "'0000000000000000','since':'2026-11-21T09:30:00Z','take':"
+		       "'0000000000000000','servers':['a','c'],'open':true,'gpus':[{'id':'gpu-0',"
+		       "'bytes':16000000000},{'id':'gpu-1','bytes':16000000000}]}");
+	claims_api_run(api);
+	assert_true(status_has(api, "b", "'servers':['a','b']", SOON));
+	assert_false(pod_is_let_go(api, "u1", 1000));
+	/* all of it goes, and it has another one */
+	api_lock(api->pool->api);
+	api->pool->puts_max = 0;
+	api_unlock(api->pool->api);
+	assert_true(pod_is_let_go(api, "u1", SOON));
+	assert_true(status_has(api, "a", "'servers':['a','b']", 0));
+	assert_true(status_has(api, "b", "'servers':['a','b']", 0));
+}
+
 /* Two leaders have each given it one: the first is kept. */
 TEST(w3_two_claims)
 {
@@ -588,8 +615,8 @@ TESTS_BETWEEN(set_up, tear_down, w3_who_finds_room_starts_at_once,
 	w5_whose_namespace_holds_less, w7_another_gate, w7_since_kueue_let_it_go,
 	w7_who_starts_is_not_marked, w3_a_leader_dies_behind_the_claim,
 	r16_a_claim_that_a_restore_has_taken, w3_a_leader_dies_in_the_claim,
-	w5_who_is_being_deleted, w3_two_claims, w3_two_claims_and_a_place,
-	w3_a_server_that_takes_nothing, w6_what_frees_up_is_kept,
+	w5_who_is_being_deleted, r19_two_leaders_in_one_claim, w3_two_claims,
+	w3_two_claims_and_a_place, w3_a_server_that_takes_nothing, w6_what_frees_up_is_kept,
 	w6_a_review_takes_what_lies_beside, w6_who_has_gone_keeps_nothing,
 	w7_where_no_age_may_be_written, w3_who_is_behind_its_gate_again_is_not_adopted,
 	w9_a_pod_says_why, w9_an_api_server_that_is_away_for_a_moment,

@@ -256,9 +256,10 @@ int adopt_write(struct adoption *a, struct err *err)
 		a->servers[i] = a->pool.inventory.servers[a->where.servers[i]].name;
 	/* All of a gang is counted before the first of it is written. */
 	rc = a->gang ? 0 : claims_raise(&a, 1, &raised, err);
-	/* By this its account knows it, from the moment when it stands. */
+	/* By this its account knows it, from the moment when it stands; and of two leaders each its
+	 * own (R19). */
 	if (!a->gang)
-		a->take = raised;
+		a->take = raised ? raised : accounts_new_take();
 	if (rc == 0)
 		rc = write_all(a, clock_wall_ms(), err);
 	claims_raised(&a, 1, raised);
