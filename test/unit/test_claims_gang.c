@@ -221,6 +221,30 @@ TEST(r19_who_decided_has_ended_and_nobody_was_let_go)
 	assert_false(pod_is_let_go(api, "u3", 300));
 }
 
+#define OF_NEXT(uid, name, server, gpu, gang, more)                                                \
+	"{'uid':'" uid "','namespace':'n','name':'" name                                           \
+	"','state':'bound','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':"       \
+	"'00000000000000bb','servers':['" server "']," more "'gang':'" gang                        \
+	"','gpus':[{'id':'" gpu "','bytes':" WHOLE "}]}"
+
+/* One leader takes back what another one has begun, and gives the gang other claims, of which
+ * another one decides; then the first, which stood still, writes one more. Whose claim decided then
+ * decides nothing now: that one is no reason to let anybody go. */
+TEST(r19_who_decided_follows_another)
+{
+	put("a", STATUS(OF_NEXT("u1", "g0", "a", "gpu-0", "u2", "") "," OF_NEXT(
+			 "u2", "g1", "a", "gpu-1", "u2", "'open':true,")));
+	put("b", STATUS(OF_NEXT("u3", "g2", "b", "gpu-0", "u1", "") "," CLAIM_ON(
+			 "x1", "x", "bound", "'b'", "gpu-1", WHOLE)));
+	pod_put(api, "x", "x1", NULL);
+	put_gang(OF_G, 4);
+	claims_api_run(api);
+	assert_int_equal(let_go('u', 4, 500), 0);
+	assert_true(status_has_not(api, "b", "'u3'", SOON));
+	assert_true(status_has_not(api, "a", "'u2'", SOON));
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+}
+
 /* A member that is made anew goes before an older pod; one that asks more than its gang did goes
  * behind it. */
 TEST(w11_who_is_missing_joins_first)
@@ -504,10 +528,10 @@ TEST(w9_a_gang_says_why)
 
 TESTS_BETWEEN(set_up, tear_down, r19_nobody_is_torn, r19_a_leader_dies, r19_taken_back,
 	r19_who_decided_has_ended, r19_who_decided_has_ended_and_nobody_was_let_go,
-	w11_who_is_missing_joins_first, w11_who_is_being_deleted_is_not_missing,
-	w11_who_is_gone_by_force_has_his_seat, w11_who_is_gone_by_force_counts_as_he_asked,
-	w11_no_more_than_it_began_with, w11_no_more_than_can_be_read,
-	w11_a_gang_that_has_ended_has_no_seats, w11_another_size,
+	r19_who_decided_follows_another, w11_who_is_missing_joins_first,
+	w11_who_is_being_deleted_is_not_missing, w11_who_is_gone_by_force_has_his_seat,
+	w11_who_is_gone_by_force_counts_as_he_asked, w11_no_more_than_it_began_with,
+	w11_no_more_than_can_be_read, w11_a_gang_that_has_ended_has_no_seats, w11_another_size,
 	w11_an_adopted_claim_says_how_many_began, w11_an_adopted_claim_says_of_which_gang,
 	w11_as_many_as_the_job_says, w11_a_job_that_grows, w11_a_job_of_its_own_namespace,
 	w9_a_gang_says_why)

@@ -12,6 +12,13 @@
 
 /* ---- what stands ---- */
 
+static bool decides(const struct holder *h)
+{
+	return h->gang && strcmp(h->gang, h->uid) == 0;
+}
+
+/* One that follows another now decides nothing any more: a leader that stood still has written one
+ * more of what the next one has taken back, and decided anew. */
 void gang_look(struct claims *c)
 {
 	for (size_t i = 0; i < c->n_buckets; i++)
@@ -20,7 +27,8 @@ void gang_look(struct claims *c)
 
 			if (!h->gang)
 				continue;
-			h->undecided = !first || first->n_records == 0 || first->open;
+			h->undecided = !first || first->n_records == 0 || first->open ||
+				       (first->gang && !decides(first));
 			if (first && first != h)
 				first->n_follow++;
 		}
@@ -154,7 +162,7 @@ static int take_back_one(struct claims *c, const struct holder *h, struct err *e
 int gang_take_back(struct claims *c, const struct holder *h, struct err *err)
 {
 	const struct holder *first = claims_find(c, slice_of(h->gang));
-	int rc = first && first->n_records > 0 && first->gang ? take_back_one(c, first, err) : 0;
+	int rc = first && first->n_records > 0 && decides(first) ? take_back_one(c, first, err) : 0;
 
 	if (rc == 0 && h != first)
 		rc = take_back_one(c, h, err);
@@ -212,13 +220,11 @@ static bool settle(struct claims *c, bool those_that_decide)
 	arena_init(&a, c->n_holders * sizeof(struct holder *) + 4096);
 	s.who = arena_array(&a, c->n_holders, sizeof(struct holder *));
 	for (size_t i = 0; s.who && i < c->n_buckets; i++)
-		for (struct holder *h = c->bucket[i]; h; h = h->next) {
-			bool decides = h->gang && strcmp(h->gang, h->uid) == 0;
-
+		for (struct holder *h = c->bucket[i]; h; h = h->next)
 			if (h->gang && !h->undecided && holder_complete(h) &&
-				decides == those_that_decide && (!decides || h->n_follow == 0))
+				decides(h) == those_that_decide &&
+				(!those_that_decide || h->n_follow == 0))
 				s.who[s.n++] = h;
-		}
 	run_side_by_side(s.n, settle_one, &s);
 	if (!s.who || atomic_load(&s.failed))
 		claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
