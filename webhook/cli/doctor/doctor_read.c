@@ -42,38 +42,33 @@ static void keep(struct kube_answer *a, struct sight *s)
 	s->state = s->text ? SIGHT_THERE : SIGHT_FAILED;
 }
 
-void doctor_get(struct kube *k, const char *path, const char *what, struct sight *s)
+/* a (may be NULL) keeps the error's words. */
+static void fetch(
+	struct kube *k, struct arena *a, const char *path, const char *what, struct sight *s)
 {
-	struct kube_answer a;
+	struct kube_answer answer = {0};
 	struct err err = {0};
+	int rc = path ? kube_get(k, path, ASK_MS, &answer, &err)
+		      : err_set(&err, ERR_NOMEM, "out of memory");
 
 	s->what = what;
-	if (!path || kube_get(k, path, ASK_MS, &a, &err) != 0) {
-		sight_failed(s, &err, NULL);
-		if (!path)
-			return;
-	} else {
-		keep(&a, s);
-	}
-	kube_answer_release(&a);
+	if (rc != 0)
+		sight_failed(s, &err, a);
+	else
+		keep(&answer, s);
+	kube_answer_release(&answer);
+}
+
+void doctor_get(struct kube *k, const char *path, const char *what, struct sight *s)
+{
+	fetch(k, NULL, path, what, s);
 }
 
 /* The same with the error's words kept. */
 static void get(
 	struct kube *k, struct doctor_facts *f, const char *path, const char *what, struct sight *s)
 {
-	struct kube_answer a;
-	struct err err = {0};
-	int rc = path && what ? kube_get(k, path, ASK_MS, &a, &err)
-			      : err_set(&err, ERR_NOMEM, "out of memory");
-
-	s->what = what ? what : "it";
-	if (rc != 0)
-		sight_failed(s, &err, &f->arena);
-	else
-		keep(&a, s);
-	if (path && what)
-		kube_answer_release(&a);
+	fetch(k, &f->arena, what ? path : NULL, what ? what : "it", s);
 }
 
 int doctor_ask(struct kube *k, const char *path, const struct buf *body, struct sight *ret,
@@ -93,7 +88,7 @@ int doctor_ask(struct kube *k, const char *path, const struct buf *body, struct 
 	return rc;
 }
 
-static const char *path_of(struct doctor_facts *f, const char *api, const char *namespace,
+const char *doctor_path(struct doctor_facts *f, const char *api, const char *namespace,
 	const char *plural, const char *name)
 {
 	struct buf b;
@@ -196,7 +191,7 @@ static void read_clients(struct kube *k, struct doctor_facts *f)
 
 	for (size_t i = 0; i < CLIENTS_COUNT; i++)
 		if (names[i])
-			get(k, f, path_of(f, "/api/v1", f->namespace, "configmaps", names[i]),
+			get(k, f, doctor_path(f, "/api/v1", f->namespace, "configmaps", names[i]),
 				what_of(f, "ConfigMap", names[i], f->namespace), &f->clients[i]);
 }
 
@@ -213,7 +208,7 @@ static void read_settings(struct kube *k, struct doctor_facts *f)
 		f->deployment.state == SIGHT_THERE ? SIGHT_NOT_ASKED : f->deployment.state;
 	if (!name)
 		return;
-	get(k, f, path_of(f, "/api/v1", f->namespace, "configmaps", name),
+	get(k, f, doctor_path(f, "/api/v1", f->namespace, "configmaps", name),
 		what_of(f, "ConfigMap", name, f->namespace), &f->config);
 	if (f->config.state != SIGHT_THERE)
 		return;
@@ -290,7 +285,7 @@ static void read_source(struct kube *k, struct doctor_facts *f)
 	f->source.what = "the Secret with the client's keys";
 	if (!f->settings.cluster.secrets_sync || !namespace)
 		return;
-	get(k, f, path_of(f, "/api/v1", namespace, "secrets", name),
+	get(k, f, doctor_path(f, "/api/v1", namespace, "secrets", name),
 		what_of(f, "Secret", name, namespace), &f->source);
 	f->source_whole = f->source.state == SIGHT_THERE && any_key(&f->source);
 	if (f->source.state != SIGHT_MISSING)
@@ -299,7 +294,7 @@ static void read_source(struct kube *k, struct doctor_facts *f)
 	for (size_t i = 0; i < SECRET_KINDS; i++) {
 		struct sight one = {0};
 
-		doctor_get(k, path_of(f, "/api/v1", namespace, "secrets", secret_kinds[i].copy),
+		doctor_get(k, doctor_path(f, "/api/v1", namespace, "secrets", secret_kinds[i].copy),
 			NULL, &one);
 		f->source_whole = f->source_whole && one.state == SIGHT_THERE;
 		/* one that may not be read is not missing */
@@ -321,24 +316,26 @@ static void read_objects(struct kube *k, struct doctor_facts *f)
 	const struct cluster_settings *c = &f->settings.cluster;
 	const char *lease;
 
-	get(k, f, path_of(f, HOOKS_API, NULL, "mutatingwebhookconfigurations", c->webhooks),
+	get(k, f, doctor_path(f, HOOKS_API, NULL, "mutatingwebhookconfigurations", c->webhooks),
 		what_of(f, "MutatingWebhookConfiguration", c->webhooks, NULL),
 		&f->hooks[HOOKS_MUTATING]);
-	get(k, f, path_of(f, HOOKS_API, NULL, "validatingwebhookconfigurations", c->webhooks),
+	get(k, f, doctor_path(f, HOOKS_API, NULL, "validatingwebhookconfigurations", c->webhooks),
 		what_of(f, "ValidatingWebhookConfiguration", c->webhooks, NULL),
 		&f->hooks[HOOKS_VALIDATING]);
-	get(k, f, path_of(f, "/api/v1", f->namespace, "secrets", c->tls_secret),
+	get(k, f, doctor_path(f, "/api/v1", f->namespace, "secrets", c->tls_secret),
 		what_of(f, "Secret", c->tls_secret, f->namespace), &f->tls);
-	get(k, f, path_of(f, "/api/v1", f->namespace, "secrets", PLAN_KEY_SECRET),
+	get(k, f, doctor_path(f, "/api/v1", f->namespace, "secrets", PLAN_KEY_SECRET),
 		what_of(f, "Secret", PLAN_KEY_SECRET, f->namespace), &f->plan_keys);
 	get(k, f,
-		path_of(f, "/apis/apiextensions.k8s.io/v1", NULL, "customresourcedefinitions",
+		doctor_path(f, "/apis/apiextensions.k8s.io/v1", NULL, "customresourcedefinitions",
 			"gpuservers.poolgate.io"),
 		"CustomResourceDefinition gpuservers.poolgate.io", &f->crd);
 	if (c->waiting)
-		get(k, f, path_of(f, "/api/v1", DOCTOR_KUEUE, "configmaps", DOCTOR_KUEUE_SETTINGS),
+		get(k, f,
+			doctor_path(
+				f, "/api/v1", DOCTOR_KUEUE, "configmaps", DOCTOR_KUEUE_SETTINGS),
 			what_of(f, "ConfigMap", DOCTOR_KUEUE_SETTINGS, DOCTOR_KUEUE), &f->kueue);
-	lease = path_of(f, "/apis/coordination.k8s.io/v1", f->namespace, "leases", c->lease);
+	lease = doctor_path(f, "/apis/coordination.k8s.io/v1", f->namespace, "leases", c->lease);
 	get(k, f, lease, what_of(f, "Lease", c->lease, f->namespace), &f->lease);
 	watch_lease(k, lease, f);
 }
@@ -355,20 +352,12 @@ int doctor_read(struct kube *k, const char *namespace, struct doctor_facts *f, s
 	if (rc != 0)
 		return rc;
 	read_user(k, f);
-	get(k, f, path_of(f, "/apis/apps/v1", namespace, "deployments", DOCTOR_DEPLOYMENT),
+	get(k, f, doctor_path(f, "/apis/apps/v1", namespace, "deployments", DOCTOR_DEPLOYMENT),
 		what_of(f, "Deployment", DOCTOR_DEPLOYMENT, namespace), &f->deployment);
 	read_settings(k, f);
 	read_clients(k, f);
 	read_objects(k, f);
-	doctor_read_others(k, f);
-	doctor_read_replicas(k, f);
-	/* In this order: a claim stands before its pod, and ends after it. */
-	doctor_read_pods(k, f);
-	doctor_read_servers(k, f);
-	doctor_look_again(k, f);
-	doctor_read_nodes(k, f);
-	if (f->settings.cluster.policies)
-		doctor_read_policies(k, f);
+	doctor_read_lists(k, f);
 	read_source(k, f);
 	doctor_read_registries(f);
 	doctor_read_rights(k, f);

@@ -11,7 +11,10 @@
  * in every case. */
 int doctor_read(struct kube *k, const char *namespace, struct doctor_facts *f, struct err *err);
 
-/* GET an object into s; what is borrowed. */
+/* Where an object is, in the facts' arena; namespace NULL: in none. NULL: out of memory. */
+const char *doctor_path(struct doctor_facts *f, const char *api, const char *namespace,
+	const char *plural, const char *name);
+/* GET an object into s; what is borrowed. path NULL: memory was out. */
 void doctor_get(struct kube *k, const char *path, const char *what, struct sight *s);
 /* Set the state that an error stands for. */
 void sight_failed(struct sight *s, const struct err *err, struct arena *a);
@@ -21,24 +24,16 @@ int doctor_ask(struct kube *k, const char *path, const struct buf *body, struct 
 
 /* ---- doctor_read_lists.c ---- */
 
-void doctor_read_others(struct kube *k, struct doctor_facts *f);
-void doctor_read_replicas(struct kube *k, struct doctor_facts *f);
-void doctor_read_pods(struct kube *k, struct doctor_facts *f);
-void doctor_read_servers(struct kube *k, struct doctor_facts *f);
-void doctor_read_nodes(struct kube *k, struct doctor_facts *f);
-void doctor_read_policies(struct kube *k, struct doctor_facts *f);
+/* All lists. Pods without a claim are looked at once more: lists that were made one after the other
+ * differ by what happened between. */
+void doctor_read_lists(struct kube *k, struct doctor_facts *f);
 /* One object of such a list; ctx is a struct doctor_taking. False: out of memory. */
 struct doctor_taking {
 	struct doctor_facts *f;
 	struct doctor_list *list;
 };
-kube_each doctor_take_other, doctor_take_replica, doctor_take_pod, doctor_take_server,
-	doctor_take_node, doctor_take_class, doctor_take_policy, doctor_take_pick,
-	doctor_take_bound;
-/* Pods without a claim, and claims without a pod, once more: lists that were made one after the
- * other differ by what happened between. */
-void doctor_look_again(struct kube *k, struct doctor_facts *f);
-
+kube_each doctor_take_other, doctor_take_pod, doctor_take_server, doctor_take_node,
+	doctor_take_class, doctor_take_policy, doctor_take_pick, doctor_take_bound;
 /* ---- doctor_read_rights.c ---- */
 
 void doctor_read_registries(struct doctor_facts *f);

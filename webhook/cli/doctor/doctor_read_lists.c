@@ -13,7 +13,6 @@
 
 #define LIST_MS 60000
 #define CLIENT_SECRETS "bitfusion-client-secret-"
-#define PATH_BYTES 1024
 /* Looked at once more; beyond it the lists are believed. */
 #define AGAIN_MAX 100
 
@@ -47,6 +46,15 @@ static const char *meta(
 	const char *text = sight_str(j, json_path(j, o, "metadata", key, NULL), &f->arena);
 
 	return text ? text : "";
+}
+
+/* It cannot be read: that is a fact, too. False: out of memory. */
+static bool say_why(
+	struct doctor_facts *f, const struct err *err, const char **ret_path, const char **ret_why)
+{
+	*ret_path = arena_strdup(&f->arena, slice_of(err->path));
+	*ret_why = arena_strdup(&f->arena, slice_of(err->msg));
+	return err->code != ERR_NOMEM && *ret_path && *ret_why;
 }
 
 /* ---- other mutating hooks ---- */
@@ -84,15 +92,9 @@ bool doctor_take_other(void *ctx, const struct json *j, const struct json_node *
 	return o != NULL;
 }
 
-void doctor_read_others(struct kube *k, struct doctor_facts *f)
-{
-	list(k, f, "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
-		"the list of MutatingWebhookConfigurations", &f->others, doctor_take_other);
-}
-
 /* ---- replicas ---- */
 
-bool doctor_take_replica(void *ctx, const struct json *j, const struct json_node *object)
+static bool take_replica(void *ctx, const struct json *j, const struct json_node *object)
 {
 	struct doctor_taking *t = ctx;
 	const struct json_node *status = json_get(j, object, SLICE("status"));
@@ -113,19 +115,6 @@ bool doctor_take_replica(void *ctx, const struct json *j, const struct json_node
 	if (json_is_str(j, json_get(j, c, SLICE("name")), SLICE("poolgate")))
 		p->image_id = sight_str(j, json_get(j, c, SLICE("imageID")), &t->f->arena);
 	return true;
-}
-
-void doctor_read_replicas(struct kube *k, struct doctor_facts *f)
-{
-	const char *path = arena_fmt(&f->arena,
-		"/api/v1/namespaces/%s/"
-		"pods?labelSelector=app.kubernetes.io%%2Fname%%3Dpoolgate%%2Capp.kubernetes.io%%"
-		"2Fcomponent%%3Dwebhook",
-		f->namespace);
-
-	if (path)
-		list(k, f, path, arena_fmt(&f->arena, "the pods in %s", f->namespace), &f->replicas,
-			doctor_take_replica);
 }
 
 /* ---- pods ---- */
@@ -181,11 +170,6 @@ bool doctor_take_pod(void *ctx, const struct json *j, const struct json_node *ob
 	return p->secrets != NULL;
 }
 
-void doctor_read_pods(struct kube *k, struct doctor_facts *f)
-{
-	list(k, f, "/api/v1/pods", "the pods of all namespaces", &f->pods, doctor_take_pod);
-}
-
 /* ---- servers ---- */
 
 bool doctor_take_server(void *ctx, const struct json *j, const struct json_node *object)
@@ -199,17 +183,7 @@ bool doctor_take_server(void *ctx, const struct json *j, const struct json_node 
 		return false;
 	s->name = meta(t->f, j, object, "name");
 	rc = server_object_read(j, object, &t->f->arena, &s->object, &err);
-	if (rc == 0)
-		return true;
-	s->path = arena_strdup(&t->f->arena, slice_of(err.path));
-	s->why = arena_strdup(&t->f->arena, slice_of(err.msg));
-	return rc != ERR_NOMEM && s->path && s->why;
-}
-
-void doctor_read_servers(struct kube *k, struct doctor_facts *f)
-{
-	list(k, f, "/apis/poolgate.io/v1alpha1/gpuservers", "the list of GPUServers", &f->servers,
-		doctor_take_server);
+	return rc == 0 || say_why(t->f, &err, &s->path, &s->why);
 }
 
 /* ---- nodes ---- */
@@ -249,13 +223,6 @@ bool doctor_take_class(void *ctx, const struct json *j, const struct json_node *
 	return c != NULL;
 }
 
-void doctor_read_nodes(struct kube *k, struct doctor_facts *f)
-{
-	list(k, f, "/apis/resource.k8s.io/v1/deviceclasses", "the DeviceClasses", &f->classes,
-		doctor_take_class);
-	list(k, f, "/api/v1/nodes", "the nodes", &f->nodes, doctor_take_node);
-}
-
 /* ---- policies ---- */
 
 bool doctor_take_policy(void *ctx, const struct json *j, const struct json_node *object)
@@ -269,11 +236,7 @@ bool doctor_take_policy(void *ctx, const struct json *j, const struct json_node 
 		return false;
 	p->name = meta(t->f, j, object, "name");
 	rc = policy_read(j, object, &t->f->arena, &p->policy, &err);
-	if (rc == 0)
-		return true;
-	p->path = arena_strdup(&t->f->arena, slice_of(err.path));
-	p->why = arena_strdup(&t->f->arena, slice_of(err.msg));
-	return rc != ERR_NOMEM && p->path && p->why;
+	return rc == 0 || say_why(t->f, &err, &p->path, &p->why);
 }
 
 bool doctor_take_pick(void *ctx, const struct json *j, const struct json_node *object)
@@ -306,18 +269,6 @@ bool doctor_take_bound(void *ctx, const struct json *j, const struct json_node *
 	return b != NULL;
 }
 
-void doctor_read_policies(struct kube *k, struct doctor_facts *f)
-{
-	list(k, f, "/apis/poolgate.io/v1alpha1/gpupolicies", "the list of GPUPolicies",
-		&f->policies, doctor_take_policy);
-	list(k, f, "/api/v1/namespaces?labelSelector=poolgate.io%2Fpolicy",
-		"the namespaces that pick a policy", &f->picks, doctor_take_pick);
-	list(k, f, "/api/v1/resourcequotas", "the ResourceQuotas of all namespaces", &f->quotas,
-		doctor_take_bound);
-	list(k, f, "/api/v1/limitranges", "the LimitRanges of all namespaces", &f->ranges,
-		doctor_take_bound);
-}
-
 /* ---- once more ---- */
 
 bool doctor_has_claim(const struct doctor_facts *f, const char *uid)
@@ -328,14 +279,11 @@ bool doctor_has_claim(const struct doctor_facts *f, const char *uid)
 	return false;
 }
 
-static void look_at_pod(struct kube *k, struct doctor_pod *p)
+static void look_at_pod(struct kube *k, struct doctor_facts *f, struct doctor_pod *p)
 {
 	struct sight s = {0};
-	struct buf path;
 
-	buf_init(&path, PATH_BYTES);
-	kube_path(&path, "/api/v1", p->namespace, "pods", p->name, NULL);
-	doctor_get(k, path.failed ? NULL : path.data, "it", &s);
+	doctor_get(k, doctor_path(f, "/api/v1", p->namespace, "pods", p->name), "it", &s);
 	if (s.state == SIGHT_MISSING) {
 		p->finished = true;
 	} else if (s.state == SIGHT_THERE) {
@@ -345,10 +293,11 @@ static void look_at_pod(struct kube *k, struct doctor_pod *p)
 			!slice_is(kube_meta(&s.json, o).uid, p->uid) || pod_finished(&s.json, o);
 	}
 	sight_release(&s);
-	buf_release(&path);
 }
 
-void doctor_look_again(struct kube *k, struct doctor_facts *f)
+/* Pods without a claim, and claims without a pod, once more: lists that were made one after the
+ * other differ by what happened between. */
+static void look_again(struct kube *k, struct doctor_facts *f)
 {
 	struct doctor_pod *p = f->pods.at;
 	size_t asked = 0;
@@ -358,7 +307,42 @@ void doctor_look_again(struct kube *k, struct doctor_facts *f)
 	for (size_t i = 0; i < f->pods.n && asked < AGAIN_MAX; i++)
 		if (p[i].planned && !p[i].held && !p[i].finished &&
 			!doctor_has_claim(f, p[i].uid)) {
-			look_at_pod(k, &p[i]);
+			look_at_pod(k, f, &p[i]);
 			asked++;
 		}
+}
+
+/* ---- all of them ---- */
+
+void doctor_read_lists(struct kube *k, struct doctor_facts *f)
+{
+	const char *replicas = arena_fmt(&f->arena,
+		"/api/v1/namespaces/%s/"
+		"pods?labelSelector=app.kubernetes.io%%2Fname%%3Dpoolgate%%2Capp.kubernetes.io%%"
+		"2Fcomponent%%3Dwebhook",
+		f->namespace);
+
+	list(k, f, "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+		"the list of MutatingWebhookConfigurations", &f->others, doctor_take_other);
+	if (replicas)
+		list(k, f, replicas, arena_fmt(&f->arena, "the pods in %s", f->namespace),
+			&f->replicas, take_replica);
+	/* In this order: a claim stands before its pod, and ends after it. */
+	list(k, f, "/api/v1/pods", "the pods of all namespaces", &f->pods, doctor_take_pod);
+	list(k, f, "/apis/poolgate.io/v1alpha1/gpuservers", "the list of GPUServers", &f->servers,
+		doctor_take_server);
+	look_again(k, f);
+	list(k, f, "/apis/resource.k8s.io/v1/deviceclasses", "the DeviceClasses", &f->classes,
+		doctor_take_class);
+	list(k, f, "/api/v1/nodes", "the nodes", &f->nodes, doctor_take_node);
+	if (!f->settings.cluster.policies)
+		return;
+	list(k, f, "/apis/poolgate.io/v1alpha1/gpupolicies", "the list of GPUPolicies",
+		&f->policies, doctor_take_policy);
+	list(k, f, "/api/v1/namespaces?labelSelector=poolgate.io%2Fpolicy",
+		"the namespaces that pick a policy", &f->picks, doctor_take_pick);
+	list(k, f, "/api/v1/resourcequotas", "the ResourceQuotas of all namespaces", &f->quotas,
+		doctor_take_bound);
+	list(k, f, "/api/v1/limitranges", "the LimitRanges of all namespaces", &f->ranges,
+		doctor_take_bound);
 }

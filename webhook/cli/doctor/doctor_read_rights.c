@@ -13,7 +13,6 @@
 /* ---- rights ---- */
 
 #define REVIEWS "/apis/authorization.k8s.io/v1/"
-#define PATH_BYTES 1024
 #define BODY_BYTES 4096
 /* The leader brings copies within seconds after it has seen the pod. */
 #define COPY_MS 30000
@@ -238,20 +237,17 @@ static struct doctor_place *place_of(struct doctor_facts *f, const char *namespa
 	return p;
 }
 
-static void look_for(struct kube *k, struct doctor_place *p, const char *secret)
+static void look_for(
+	struct kube *k, struct doctor_facts *f, struct doctor_place *p, const char *secret)
 {
 	struct sight s = {0};
-	struct buf path;
 
-	buf_init(&path, PATH_BYTES);
-	kube_path(&path, "/api/v1", p->namespace, "secrets", secret, NULL);
-	doctor_get(k, path.failed ? NULL : path.data, secret, &s);
+	doctor_get(k, doctor_path(f, "/api/v1", p->namespace, "secrets", secret), secret, &s);
 	if (s.state == SIGHT_MISSING)
 		p->lacks = secret;
 	else if (s.state != SIGHT_THERE)
 		p->secrets = s.state;
 	sight_release(&s);
-	buf_release(&path);
 }
 
 void doctor_read_places(struct kube *k, struct doctor_facts *f)
@@ -268,7 +264,7 @@ void doctor_read_places(struct kube *k, struct doctor_facts *f)
 			p && !p->left_out && !pod->running && f->now_ms - pod->since_ms > COPY_MS &&
 			i < pod->n_secrets && !p->lacks;
 			i++)
-			look_for(k, p, pod->secrets[i]);
+			look_for(k, f, p, pod->secrets[i]);
 	}
 	if (f->settings.cluster.secrets_sync) {
 		struct doctor_place *p = f->places.at;
