@@ -62,17 +62,15 @@ static int template_check(const struct yaml_node *node, struct slice text, struc
 {
 	struct slice piece, rest = text;
 	size_t place;
-	char found[80];
 
 	if (memchr(text.at, '\0', text.len))
 		return yaml_err(node, err, ERR_INVALID, "found a NUL, expected text without");
 	while (rest.len > 0)
 		if (!next_piece(&rest, &piece, &place))
-			return yaml_err(node, err, ERR_INVALID,
-				"found %s, expected text with {gpu_uuids}, {memory_mb}, "
+			return yaml_unexpected(node, err,
+				"text with {gpu_uuids}, {memory_mb}, "
 				"{memory_limits}, {percent}, {port}, {address}, {claim_dir}; a "
-				"brace is written twice",
-				yaml_found(node, found));
+				"brace is written twice");
 	return 0;
 }
 
@@ -134,7 +132,6 @@ static int read_env(
 {
 	struct server_profile_env *env;
 	struct yaml_node *node;
-	char found[80];
 	int rc = yaml_get_map(spec, "env", &node, err);
 
 	if (rc != 0 || !node)
@@ -148,10 +145,8 @@ static int read_env(
 	YAML_MEMBERS(node, key)
 	{
 		if (!is_variable(key->text) || slice_is(key->text, DEVICES))
-			return yaml_err(key, err, ERR_INVALID,
-				"found %s, expected a variable's name, other than " DEVICES
-				", which is the claim's",
-				yaml_found(key, found));
+			return yaml_unexpected(key, err,
+				"a variable's name, other than " DEVICES ", which is the claim's");
 		env[p->n_env].name = arena_strdup(a, key->text);
 		if (!env[p->n_env].name)
 			return no_memory(err);
@@ -193,7 +188,6 @@ static int read_root(
 	const struct yaml_node *root, struct arena *a, struct server_profile *p, struct err *err)
 {
 	struct yaml_node *metadata, *name, *spec;
-	char found[80];
 	int rc;
 
 	if ((rc = yaml_as_map(root, err)) != 0 ||
@@ -207,9 +201,7 @@ static int read_root(
 		(rc = yaml_need(root, "spec", &spec, err)) != 0)
 		return rc;
 	if (!text_dns_label(slice_of(p->name)))
-		return yaml_err(name, err, ERR_INVALID,
-			"found %s, expected a name of a to z, 0 to 9 and '-'",
-			yaml_found(name, found));
+		return yaml_unexpected(name, err, "a name of a to z, 0 to 9 and '-'");
 	return read_spec(spec, a, p, err);
 }
 

@@ -6,7 +6,6 @@
 static int read_session(const struct yaml_node *spec, struct server_profile *p, struct err *err)
 {
 	struct yaml_node *map, *header;
-	char found[80];
 	int rc = yaml_get_map(spec, "session", &map, err);
 
 	if (rc != 0 || !map)
@@ -19,9 +18,7 @@ static int read_session(const struct yaml_node *spec, struct server_profile *p, 
 		return rc;
 	if (text_dns_label(slice_of(p->session)))
 		return 0;
-	return yaml_err(header, err, ERR_INVALID,
-		"found %s, expected a header's name of a to z, 0 to 9 and '-'",
-		yaml_found(header, found));
+	return yaml_unexpected(header, err, "a header's name of a to z, 0 to 9 and '-'");
 }
 
 static int read_mode(const struct yaml_node *spec, struct server_profile *p, struct err *err)
@@ -37,15 +34,12 @@ static int read_context(const struct yaml_node *map, uint64_t *ret, struct err *
 {
 	const struct yaml_node *node = yaml_get(map, "context");
 	struct quantity q;
-	char found[80];
 	int rc = yaml_absent(node) ? 0 : yaml_as_quantity(node, &q, err);
 
 	if (rc != 0 || yaml_absent(node))
 		return rc;
 	if (q.nano < 0 || quantity_ceil(q) > INT64_C(1) << 40)
-		return yaml_err(node, err, ERR_INVALID,
-			"found %s, expected a quantity of memory such as 600Mi",
-			yaml_found(node, found));
+		return yaml_unexpected(node, err, "a quantity of memory such as 600Mi");
 	*ret = (uint64_t)quantity_ceil(q);
 	return 0;
 }
@@ -80,12 +74,10 @@ static int read_path(
 	const struct yaml_node *map, const char *key, const char **ret, struct err *err)
 {
 	const struct yaml_node *node = yaml_get(map, key);
-	char found[80];
 	int rc = yaml_get_cstr(map, key, ret, err);
 
 	if (rc == 0 && *ret && (*ret)[0] != '/')
-		rc = yaml_err(node, err, ERR_INVALID, "found %s, expected an absolute path",
-			yaml_found(node, found));
+		rc = yaml_unexpected(node, err, "an absolute path");
 	return rc;
 }
 

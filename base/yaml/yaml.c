@@ -181,6 +181,18 @@ int yaml_err(
 	return code;
 }
 
+int yaml_unexpected(const struct yaml_node *node, struct err *err, const char *fmt, ...)
+{
+	char found[80], expected[400];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(expected, sizeof(expected), fmt, args);
+	va_end(args);
+	return yaml_err(
+		node, err, ERR_INVALID, "found %s, expected %s", yaml_found(node, found), expected);
+}
+
 struct yaml_node *yaml_node_new(struct yaml_doc *doc, enum yaml_kind kind, enum yaml_style style)
 {
 	struct yaml_node *node;

@@ -144,6 +144,9 @@ void yaml_pointer(const struct yaml_node *node, struct buf *out);
  * is missing in it. */
 int yaml_err(const struct yaml_node *node, struct err *err, enum err_code code, const char *fmt,
 	...) __attribute__((format(printf, 4, 5)));
+/* The same with `found X, expected …` and ERR_INVALID. */
+int yaml_unexpected(const struct yaml_node *node, struct err *err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* Building, for yaml_patch and for JSON: an empty node of this document. NULL when the arena or
  * YAML_NODES_MAX ran out. */

@@ -7,15 +7,6 @@
 
 #include "base/yaml/yaml_scalar.h"
 
-/* Set err to `found X, expected …`. */
-static int unexpected(const struct yaml_node *node, struct err *err, const char *expected)
-{
-	char found[80];
-
-	return yaml_err(
-		node, err, ERR_INVALID, "found %s, expected %s", yaml_found(node, found), expected);
-}
-
 /* The value of an optional key: false when there is nothing to read. */
 static bool given(const struct yaml_node *map, const char *key, struct yaml_node **ret)
 {
@@ -95,7 +86,7 @@ int yaml_need_as(const struct yaml_node *map, const char *key, const char *expec
 	if (yaml_is(map, YAML_MAP) && yaml_absent(value))
 		return missing(map, value, key, expected, err);
 	if (!value)
-		return map ? unexpected(map, err, "a mapping")
+		return map ? yaml_unexpected(map, err, "a mapping")
 			   : err_set(err, ERR_INVALID, "the key \"%s\" is missing", key);
 	*ret = value;
 	return 0;
@@ -111,17 +102,17 @@ int yaml_need_word(const struct yaml_node *map, const char *key, const char *wor
 	struct yaml_node *node;
 	int rc = yaml_need_as(map, key, word, &node, err);
 
-	return rc == 0 && !yaml_is_str(node, word) ? unexpected(node, err, word) : rc;
+	return rc == 0 && !yaml_is_str(node, word) ? yaml_unexpected(node, err, "%s", word) : rc;
 }
 
 int yaml_as_map(const struct yaml_node *node, struct err *err)
 {
-	return yaml_is(node, YAML_MAP) ? 0 : unexpected(node, err, "a mapping");
+	return yaml_is(node, YAML_MAP) ? 0 : yaml_unexpected(node, err, "a mapping");
 }
 
 int yaml_as_seq(const struct yaml_node *node, struct err *err)
 {
-	return yaml_is(node, YAML_SEQ) ? 0 : unexpected(node, err, "a sequence");
+	return yaml_is(node, YAML_SEQ) ? 0 : yaml_unexpected(node, err, "a sequence");
 }
 
 static int get_kind(const struct yaml_node *map, const char *key, enum yaml_kind kind,
@@ -130,7 +121,7 @@ static int get_kind(const struct yaml_node *map, const char *key, enum yaml_kind
 	struct yaml_node *value = NULL;
 
 	if (given(map, key, &value) && value->kind != kind)
-		return unexpected(value, err, kind == YAML_MAP ? "a mapping" : "a sequence");
+		return yaml_unexpected(value, err, kind == YAML_MAP ? "a mapping" : "a sequence");
 	*ret = value;
 	return 0;
 }
@@ -153,12 +144,12 @@ int yaml_as_str(const struct yaml_node *node, struct slice *ret, struct err *err
 	int rc;
 
 	if (!yaml_is(node, YAML_SCALAR) || yaml_absent(node))
-		return unexpected(node, err, "a string");
+		return yaml_unexpected(node, err, "a string");
 	rc = yaml_meaning(node, &v, err);
 	if (rc != 0)
 		return rc;
 	if (v.type != YAML_STRING)
-		return unexpected(node, err, "a string; put it in quotes");
+		return yaml_unexpected(node, err, "a string; put it in quotes");
 	*ret = v.text;
 	return 0;
 }
@@ -197,7 +188,7 @@ int yaml_get_cstr(const struct yaml_node *map, const char *key, const char **ret
 int yaml_as_text(const struct yaml_node *node, struct slice *ret, struct err *err)
 {
 	if (!yaml_is(node, YAML_SCALAR) || yaml_absent(node))
-		return unexpected(node, err, "a single value");
+		return yaml_unexpected(node, err, "a single value");
 	*ret = node->text;
 	return 0;
 }
@@ -223,13 +214,11 @@ static bool small_int(const struct yaml_node *node, int64_t *ret)
 int yaml_as_int(
 	const struct yaml_node *node, int64_t min, int64_t max, int64_t *ret, struct err *err)
 {
-	char found[80];
 	int64_t n;
 
 	if (!small_int(node, &n) || n < min || n > max)
-		return yaml_err(node, err, ERR_INVALID,
-			"found %s, expected a whole number from %lld to %lld",
-			yaml_found(node, found), (long long)min, (long long)max);
+		return yaml_unexpected(node, err, "a whole number from %lld to %lld",
+			(long long)min, (long long)max);
 	*ret = n;
 	return 0;
 }
@@ -247,7 +236,7 @@ int yaml_as_bool(const struct yaml_node *node, bool *ret, struct err *err)
 	struct yaml_value v;
 
 	if (!yaml_is(node, YAML_SCALAR) || yaml_meaning(node, &v, NULL) != 0 || v.type != YAML_BOOL)
-		return unexpected(node, err, "true or false");
+		return yaml_unexpected(node, err, "true or false");
 	*ret = slice_is(v.text, "true");
 	return 0;
 }
@@ -274,14 +263,13 @@ static const char *duration_text(int64_t ms, char out[static 32])
 int yaml_as_duration(const struct yaml_node *node, int64_t min_ms, int64_t max_ms, int64_t *ret_ms,
 	struct err *err)
 {
-	char found[80], low[32], high[32];
+	char low[32], high[32];
 	int64_t ms;
 
 	if (!yaml_is(node, YAML_SCALAR) || !text_duration_ms(node->text, &ms))
-		return unexpected(node, err, "a duration such as 90s");
+		return yaml_unexpected(node, err, "a duration such as 90s");
 	if (ms < min_ms || ms > max_ms)
-		return yaml_err(node, err, ERR_INVALID,
-			"found %s, expected a duration from %s to %s", yaml_found(node, found),
+		return yaml_unexpected(node, err, "a duration from %s to %s",
 			duration_text(min_ms, low), duration_text(max_ms, high));
 	*ret_ms = ms;
 	return 0;
@@ -301,10 +289,10 @@ int yaml_as_quantity(const struct yaml_node *node, struct quantity *ret, struct 
 	struct quantity q;
 
 	if (!yaml_is(node, YAML_SCALAR) || yaml_meaning(node, &v, NULL) != 0)
-		return unexpected(node, err, "a quantity such as 16Gi");
+		return yaml_unexpected(node, err, "a quantity such as 16Gi");
 	/* a number is read in its normal form, as the API server sees it: 0x10 is 16 */
 	if (quantity_parse(v.text, &q, NULL) != 0)
-		return unexpected(node, err, "a quantity such as 16Gi");
+		return yaml_unexpected(node, err, "a quantity such as 16Gi");
 	*ret = q;
 	return 0;
 }
@@ -312,7 +300,6 @@ int yaml_as_quantity(const struct yaml_node *node, struct quantity *ret, struct 
 int yaml_as_choice(const struct yaml_node *node, const char *const *words, size_t n, size_t *ret,
 	struct err *err)
 {
-	char found[80];
 	struct buf list;
 
 	/* by the spelling: a word such as `off` means a boolean and is meant as itself */
@@ -324,8 +311,7 @@ int yaml_as_choice(const struct yaml_node *node, const char *const *words, size_
 	}
 	buf_init(&list, 380);
 	list_words(&list, words, n, " or ");
-	yaml_err(node, err, ERR_INVALID, "found %s, expected %s", yaml_found(node, found),
-		list.data ? list.data : "another word");
+	yaml_unexpected(node, err, "%s", list.data ? list.data : "another word");
 	buf_release(&list);
 	return ERR_INVALID;
 }
@@ -344,7 +330,7 @@ int yaml_as_strs(const struct yaml_node *node, struct slice **ret, size_t *ret_n
 	size_t n = 0;
 
 	if (!yaml_is(node, YAML_SEQ))
-		return unexpected(node, err, "a sequence of strings");
+		return yaml_unexpected(node, err, "a sequence of strings");
 	all = arena_array(node->doc->arena, node->count, sizeof(all[0]));
 	if (!all)
 		return err_set(err, ERR_NOMEM, "%s: out of memory", node->doc->file);

@@ -163,11 +163,9 @@ static void of_json(const struct yaml_node *node, struct yaml_value *ret)
 
 int yaml_meaning(const struct yaml_node *scalar, struct yaml_value *ret, struct err *err)
 {
-	char found[80];
 
 	if (!yaml_is(scalar, YAML_SCALAR))
-		return yaml_err(scalar, err, ERR_INVALID, "found %s, expected a single value",
-			yaml_found(scalar, found));
+		return yaml_unexpected(scalar, err, "a single value");
 	if (scalar->raw.at) {
 		of_json(scalar, ret);
 		return 0;

@@ -16,5 +16,6 @@
 #define err_reason(err, code, ...) (err_reason((err), (code), __VA_ARGS__), (int)(code))
 #define err_in(...) (err_in(__VA_ARGS__), (int)ERR_INVALID)
 #define yaml_err(node, err, code, ...) (yaml_err((node), (err), (code), __VA_ARGS__), (int)(code))
+#define yaml_unexpected(...) (yaml_unexpected(__VA_ARGS__), (int)ERR_INVALID)
 
 #endif

@@ -286,11 +286,9 @@ static int find_basename(
 static int check_word(const struct yaml_node *node, struct slice word, struct err *err)
 {
 	struct slice rest = word, first = {0};
-	char found[80];
 
 	if (!text_word(&rest, &first) || first.len != word.len)
-		return yaml_err(node, err, ERR_INVALID, "found %s, expected one word",
-			yaml_found(node, found));
+		return yaml_unexpected(node, err, "one word");
 	return 0;
 }
 

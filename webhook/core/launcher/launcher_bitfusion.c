@@ -95,16 +95,14 @@ static int read_member(
 	const struct yaml_node *node, const char *key, struct slice *ret, struct err *err)
 {
 	struct yaml_node *value;
-	char found[80];
 	int rc;
 
 	if ((rc = yaml_need(node, key, &value, err)) != 0 ||
 		(rc = yaml_as_text(value, ret, err)) != 0)
 		return rc;
 	if (ret->len == 0 || ret->len > PATH_BYTES_MAX || memchr(ret->at, '\0', ret->len))
-		return yaml_err(value, err, ERR_INVALID,
-			"found %s, expected text of 1 to %d bytes without NUL",
-			yaml_found(value, found), PATH_BYTES_MAX);
+		return yaml_unexpected(
+			value, err, "text of 1 to %d bytes without NUL", PATH_BYTES_MAX);
 	return 0;
 }
 

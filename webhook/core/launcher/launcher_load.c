@@ -74,19 +74,15 @@ static int read_values(
 	{
 		struct profile_value *v = &c->values[c->n_values];
 		struct slice text;
-		char found[80];
 
 		/* A name stands between "{client." and "}". */
 		if (!text_dns_label(key->text))
-			return yaml_err(key, err, ERR_INVALID,
-				"found %s, expected a name of a to z, 0 to 9 and '-'",
-				yaml_found(key, found));
+			return yaml_unexpected(key, err, "a name of a to z, 0 to 9 and '-'");
 		if ((rc = yaml_as_str(key->next, &text, err)) != 0)
 			return rc;
 		if (text.len == 0 || memchr(text.at, '\0', text.len))
-			return yaml_err(key->next, err, ERR_INVALID,
-				"found %s, expected text that is not empty and holds no NUL",
-				yaml_found(key->next, found));
+			return yaml_unexpected(
+				key->next, err, "text that is not empty and holds no NUL");
 		if ((rc = parts_copy(key->text, a, &v->name, err)) != 0 ||
 			(rc = parts_copy(text, a, &v->value, err)) != 0)
 			return rc;

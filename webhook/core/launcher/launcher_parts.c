@@ -26,15 +26,13 @@ int parts_text(const struct yaml_node *map, const char *key, bool (*good)(struct
 {
 	struct yaml_node *node;
 	struct slice text;
-	char found[80];
 	int rc;
 
 	if ((rc = yaml_need(map, key, &node, err)) != 0 ||
 		(rc = yaml_as_str(node, &text, err)) != 0)
 		return rc;
 	if (!good(text))
-		return yaml_err(node, err, ERR_INVALID, "found %s, expected %s",
-			yaml_found(node, found), expected);
+		return yaml_unexpected(node, err, "%s", expected);
 	return parts_copy(text, a, ret, err);
 }
 
@@ -104,16 +102,14 @@ static int render(const struct yaml_node *node, struct arena *a, struct slice *r
 int parts_name(const struct yaml_node *part, const char *what, struct slice *ret, struct err *err)
 {
 	struct yaml_node *node;
-	char found[80];
 	int rc;
 
 	if ((rc = yaml_as_map(part, err)) != 0 || (rc = yaml_need(part, "name", &node, err)) != 0 ||
 		(rc = yaml_as_str(node, ret, err)) != 0)
 		return rc;
 	if (!text_dns_label(*ret))
-		return yaml_err(node, err, ERR_INVALID,
-			"found %s, expected the name of %s: a to z, 0 to 9 and '-', at most 63",
-			yaml_found(node, found), what);
+		return yaml_unexpected(
+			node, err, "the name of %s: a to z, 0 to 9 and '-', at most 63", what);
 	return 0;
 }
 
@@ -155,7 +151,6 @@ static int check_mount(const struct yaml_node *part, const struct profile_volume
 {
 	struct yaml_node *node;
 	struct slice name;
-	char found[80];
 	int rc;
 
 	if ((rc = parts_name(part, "a volume of this file", &name, err)) != 0)
@@ -173,8 +168,7 @@ static int check_mount(const struct yaml_node *part, const struct profile_volume
 		return rc;
 	if (ret_path->len == 0 || ret_path->at[0] != '/' ||
 		memchr(ret_path->at, ':', ret_path->len))
-		return yaml_err(node, err, ERR_INVALID,
-			"found %s, expected an absolute path without ':'", yaml_found(node, found));
+		return yaml_unexpected(node, err, "an absolute path without ':'");
 	return 0;
 }
 

@@ -20,15 +20,6 @@ static int no_memory(struct err *err)
 	return err_set(err, ERR_NOMEM, "out of memory while reading GPU servers");
 }
 
-/* `FILE:LINE: PATH: found X, expected …` */
-static int unexpected(const struct yaml_node *node, struct err *err, const char *expected)
-{
-	char found[80];
-
-	return yaml_err(
-		node, err, ERR_INVALID, "found %s, expected %s", yaml_found(node, found), expected);
-}
-
 /* A required string, copied into the loader's arena. */
 static int need_str(struct loader *l, const struct yaml_node *map, const char *key,
 	struct yaml_node **ret_node, const char **ret, struct err *err)
@@ -114,7 +105,7 @@ static int read_memory(const struct yaml_node *gpu, uint64_t *ret, struct err *e
 	if (rc != 0)
 		return rc;
 	if (!quantity_integral(q) || quantity_ceil(q) < MEMORY_MIN || quantity_ceil(q) > MEMORY_MAX)
-		return unexpected(node, err, expected);
+		return yaml_unexpected(node, err, expected);
 	*ret = (uint64_t)quantity_ceil(q);
 	return 0;
 }
@@ -133,7 +124,7 @@ static int read_gpu(struct loader *l, const struct yaml_node *node, struct gpu *
 	if (rc == 0)
 		rc = need_str(l, node, "model", &model, &ret->model, err);
 	if (rc == 0 && (!*ret->model || strlen(ret->model) > MODEL_MAX))
-		rc = unexpected(model, err,
+		rc = yaml_unexpected(model, err,
 			"the GPU's model in 1 to 128 bytes, such as Tesla V100-PCIE-16GB");
 	if (rc == 0)
 		rc = read_memory(node, &ret->bytes, err);
@@ -184,7 +175,7 @@ static int read_secret_name(const struct yaml_node *probe, const char *key, stru
 	int rc = yaml_absent(node) ? 0 : yaml_as_cstr(node, &name, err);
 
 	if (rc == 0 && !yaml_absent(node) && !text_dns_subdomain(slice_of(name)))
-		rc = unexpected(node, err, "the name of a Secret, such as gpu-01-probe");
+		rc = yaml_unexpected(node, err, "the name of a Secret, such as gpu-01-probe");
 	return rc;
 }
 
@@ -200,11 +191,11 @@ static int read_end(struct loader *l, const struct yaml_node *map, const char *e
 	if (rc == 0)
 		rc = need_str(l, map, "url", &url, ret_url, err);
 	if (rc == 0 && !server_object_url(*ret_url, false))
-		rc = unexpected(url, err, expected);
+		rc = yaml_unexpected(url, err, "%s", expected);
 	if (rc == 0 && needs_token)
 		rc = yaml_need(map, "tokenSecret", &token, err);
 	if (rc == 0 && !yaml_absent(token) && !server_object_url(*ret_url, true))
-		rc = unexpected(url, err,
+		rc = yaml_unexpected(url, err,
 			"an https URL beside tokenSecret: a token would cross the network in the "
 			"clear");
 	return rc;
@@ -243,7 +234,7 @@ static int read_gate(struct loader *l, const struct yaml_node *spec, struct err 
 		(rc = need_str(l, gate, "profile", &node, &profile, err)) != 0)
 		return rc;
 	if (!text_dns_subdomain(slice_of(profile)))
-		return unexpected(
+		return yaml_unexpected(
 			node, err, "the name of the gate's ServerProfile, such as lupine");
 	return read_end(
 		l, gate, "the gate's URL, such as https://gpu-01.lab:9447", true, &url, err);
@@ -262,11 +253,11 @@ static int read_launchers(
 	if (yaml_as_strs(list, &names, &n, err) != 0)
 		return err->code;
 	if (n == 0 || n > GPU_SERVERS_LAUNCHERS_MAX)
-		return unexpected(list, err, "1 to 64 names of launcher profiles");
+		return yaml_unexpected(list, err, "1 to 64 names of launcher profiles");
 	s->launchers = arena_array(l->arena, n, sizeof(*s->launchers));
 	for (size_t i = 0; s->launchers && i < n; i++) {
 		if (!text_dns_label(names[i]))
-			return unexpected(yaml_at(list, i), err,
+			return yaml_unexpected(yaml_at(list, i), err,
 				"the name of a launcher profile, such as lupine");
 		s->launchers[s->n_launchers++] = arena_strdup(l->arena, names[i]);
 	}
@@ -285,7 +276,7 @@ static int read_spec(
 	if (rc == 0)
 		rc = need_str(l, spec, "address", &node, &s->address, err);
 	if (rc == 0 && !is_address(s->address))
-		rc = unexpected(node, err,
+		rc = yaml_unexpected(node, err,
 			"HOST:PORT where launchers find the server, such as 10.117.32.177:56001");
 	if (rc == 0)
 		rc = yaml_get_bool(spec, "drain", &s->drain, err);
@@ -334,7 +325,7 @@ static int read_server(struct loader *l, const struct yaml_node *node, struct er
 	if (rc == 0)
 		rc = need_str(l, metadata, "name", &name, &d.server.name, err);
 	if (rc == 0 && !text_dns_subdomain(slice_of(d.server.name)))
-		rc = unexpected(name, err,
+		rc = yaml_unexpected(name, err,
 			"an object name: at most 253 of a-z, 0-9, '-' and '.', such as gpu-01");
 	if (rc == 0)
 		rc = read_labels(l, metadata, &d.server, err);
@@ -391,10 +382,10 @@ static int read_object(
 		return 0;
 	}
 	if (!yaml_is_str(kind, GPU_SERVERS_KIND))
-		return unexpected(kind, err,
+		return yaml_unexpected(kind, err,
 			"the kind GPUServer (a pool file holds GPUServers, or a List of them)");
 	if (!ours)
-		return unexpected(version, err, "the apiVersion " GPU_SERVERS_API);
+		return yaml_unexpected(version, err, "the apiVersion " GPU_SERVERS_API);
 	return read_server(l, node, err);
 }
 

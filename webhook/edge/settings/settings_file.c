@@ -154,12 +154,10 @@ static int read_path(struct settings_reader *r, const struct yaml_node *node, co
 static int read_good(struct settings_reader *r, const struct yaml_node *node,
 	const struct setting *row, struct slice *ret)
 {
-	char found[80];
 	int rc = yaml_as_str(node, ret, r->err);
 
 	if (rc == 0 && row->good && !row->good(*ret))
-		rc = yaml_err(node, r->err, ERR_INVALID, "found %s, expected %s",
-			yaml_found(node, found), row->expected);
+		rc = yaml_unexpected(node, r->err, "%s", row->expected);
 	return rc;
 }
 
@@ -193,12 +191,10 @@ static int read_list(struct settings_reader *r, const struct yaml_node *seq,
 							: "strings";
 	const char **texts = to;
 	struct slice *slices = NULL;
-	char found[80];
 	int rc;
 
 	if (!yaml_is(seq, YAML_SEQ))
-		return yaml_err(seq, r->err, ERR_INVALID, "found %s, expected a sequence of %s",
-			yaml_found(seq, found), what);
+		return yaml_unexpected(seq, r->err, "a sequence of %s", what);
 	if (row->max && seq->count > (unsigned)row->max)
 		return yaml_err(seq, r->err, ERR_INVALID, "found %u %s, expected at most %d",
 			seq->count, what, (int)row->max);
