@@ -90,16 +90,6 @@ static void add_u_escape(struct line *o, unsigned code)
 	add(o, esc, (size_t)snprintf(esc, sizeof(esc), "\\u%04x", code & 0xffff));
 }
 
-/* The code point of a well-formed sequence of len bytes. */
-static unsigned code_point(const char *at, size_t len)
-{
-	const unsigned char *b = (const unsigned char *)at;
-	unsigned code = len == 1 ? b[0] : b[0] & (0x7fU >> len);
-	for (size_t i = 1; i < len; i++)
-		code = code << 6 | (b[i] & 0x3fU);
-	return code;
-}
-
 /* Would it move a terminal's cursor, end a line, or turn the direction of what follows? */
 static bool harmful(unsigned code)
 {
@@ -111,7 +101,7 @@ static bool harmful(unsigned code)
 
 static void add_code(struct line *o, const char *at, size_t len)
 {
-	unsigned code = code_point(at, len);
+	uint32_t code = utf8_char(at, len);
 	if (code == '"' || code == '\\') {
 		char esc[2] = {'\\', (char)code};
 		add(o, esc, 2);
