@@ -82,6 +82,8 @@ static void add_server(struct pool *p, struct slice text)
 			s->drain = true;
 		} else if (slice_is(w, "guarded")) {
 			s->guarded = true;
+		} else if (slice_is(w, "by-address")) {
+			s->by_address = true;
 		} else if (slice_is(key, "at") && value.len) {
 			s->address = arena_strdup(&p->arena, value);
 		} else if (slice_is(key, "for") && value.len) {

@@ -216,15 +216,18 @@ static const struct {
 	{SERVER("a", LISTED, GPU GUARD("False", "NoGate", "")), "all is well"},
 	{SERVER("a", LISTED GATED_AS("token") ",'launchers':['near']",
 		 GPU GUARD("True", "SharesHeld", "")),
-		"a takes pods of the launcher near, which goes to gates by the mode address, and "
+		"a is for pods of the launcher near, which goes to gates by the mode address, and "
 		"its own gate by the mode token: none of them comes in; mend it: kubectl edit "
 		"gpuserver a"},
 	{SERVER("a", LISTED GATED_AS("address") ",'launchers':['near']",
 		 GPU GUARD("True", "SharesHeld", "")),
 		"all is well"},
 	{SERVER("a", LISTED GATED_AS("address"), GPU GUARD("True", "SharesHeld", "")),
+		"all is well"},
+	{SERVER("a", LISTED GATED_AS("address") ",'launchers':['far']",
+		 GPU GUARD("True", "SharesHeld", "")),
 		"launcher far, which goes to gates by the mode token, and its own gate by the mode "
-		"address"},
+		"address: none of them is placed there"},
 	{SERVER("a", LISTED, GPU), "no leader has looked at a yet"},
 	{SERVER("a", LISTED, "'gpus':7"), "a cannot be read and takes no claims: /status/gpus"},
 	{SERVER("a", "", "'gpus':[]"), "mend it: kubectl edit gpuserver a\n"},

@@ -284,7 +284,7 @@ TEST(test_guarded)
 				 &f.scratch, &plan, &f.err),
 		0);
 	assert_int_equal(plan_demand(&plan, false, &f.scratch, &d, &f.err), 0);
-	assert_true(d.guarded);
+	assert_true(d.guarded && d.shows_token);
 	assert_int_equal(load(&f, TOOL("i", "x")), 0);
 	assert_int_equal(judge(&f, pod), ERR_REFUSED);
 	free(pod);

@@ -14,7 +14,7 @@ static const char two[] = HEAD "metadata: {name: gpu-02, labels: {zone: attic, r
 			       "spec:\n  address: gpu-02.lab:56001\n  drain: true\n"
 			       "  launchers: [lupine, juice]\n"
 			       "  gate: {profile: lupine, url: 'https://h:1', caSecret: c, "
-			       "tokenSecret: t, strangers: close}\n  gpus:\n"
+			       "tokenSecret: t, strangers: close, mode: address}\n  gpus:\n"
 			       "  - {model: Tesla K80, memory: 11441Mi, count: 2}\n"
 			       "  - {model: T4, memory: \"15e9\"}\n"
 			       "status: {anything: [1, 2]}\n---\n" ADDR GPUS "---\n";
@@ -47,6 +47,7 @@ TEST(test_two)
 	assert_true(s->drain);
 	/* nobody asks its gate */
 	assert_false(s->guarded);
+	assert_true(s->by_address && !inv.servers[0].by_address);
 	assert_int_equal(s->n_launchers, 2);
 	assert_string_equal(s->launchers[1], "juice");
 	assert_int_equal(inv.servers[0].n_launchers, 0);
@@ -192,6 +193,8 @@ TEST(test_refused)
 			{"/spec/gate/tokenSecret: found \"A_b\""}},
 		{ADDR GPUS "  gate: {profile: a, url: 'http://h', strangers: x}\n",
 			{"/spec/gate/strangers: found \"x\""}},
+		{ADDR GPUS "  gate: {profile: a, url: 'https://h', mode: x}\n",
+			{"/spec/gate/mode: found \"x\""}},
 		{ADDR GPUS "  gate: {profile: a, url: 'http://h', clientSecret: x}\n",
 			{"unknown key \"clientSecret\""}},
 		{ADDR "  gpus: []\n", {"empty list"}},

@@ -860,7 +860,9 @@ static void random_large_pool(struct pool *pool)
 			pick(9)   ? ""
 			: pick(2) ? "for=x "
 				  : "for=z for=y ",
-			pick(4) ? "guarded " : "");
+			pick(4)   ? "guarded "
+			: pick(2) ? "by-address "
+				  : "");
 		for (unsigned g = 0; g < gpus; g++)
 			buf_fmt(&b, "m%u:%u/%u%s ", mixed ? pick(2) : model,
 				even ? size : 4 + 4 * pick(3), pick(3) ? 0 : pick(5),
@@ -896,7 +898,7 @@ static uint64_t plain_rate(const struct pool *pool, const struct demand *d, size
 		uint64_t left = s->gpus[i].bytes - pool->claimed[s->first_gpu + i];
 
 		if (!inventory_usable(s, &s->gpus[i]) || left < need ||
-			(d->guarded && !s->guarded) ||
+			(d->guarded && !s->guarded) || (d->shows_token && s->by_address) ||
 			(s->n_launchers == 1 && slice_is(d->launcher, "y")) ||
 			(s->n_launchers == 2 && slice_is(d->launcher, "x")) ||
 			!selected_plainly(d, s, &s->gpus[i]))
@@ -953,6 +955,7 @@ static void test_every_server(void **state)
 		d.no_ipv4 = pick(8) == 0;
 		d.no_ipv6 = pick(8) == 0;
 		d.guarded = one.guarded = pick(4) == 0;
+		d.shows_token = one.shows_token = pick(2) == 0;
 		d.launcher = one.launcher = slice_of(pick(2) ? "x" : "y");
 		d.bound = pick(5) == 0 ? &bound : NULL;
 		scatter(&pool, &scattered);

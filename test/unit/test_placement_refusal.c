@@ -247,8 +247,21 @@ static const struct {
 		"launcher x needs; create the pod again when others have ended"},
 };
 
+/* The launcher x shows a token to gates. */
+static const struct {
+	const char *pool, *says;
+} tokenless[] = {
+	{"a by-address t4:8; b by-address t4:8",
+		"asked 1 GPU with 50 %; the gates of 2 servers go by addresses (spec.gate.mode), "
+		"and the launcher x shows a token: choose another one, or ask the operator"},
+	{"a t4:8/8; b by-address t4:8",
+		"asked 1 GPU with 50 %; of 1 GPU that can be used, none has that much free (best: "
+		"a/gpu-0 0 of 8 MB); the gate of 1 server goes by addresses (spec.gate.mode), and "
+		"the launcher x shows a token; create the pod again when others have ended"},
+};
+
 static void refuse(const char *pool_text, const char *demand, const char *filters,
-	const char *launcher, bool guarded, const char *says)
+	const char *launcher, bool guarded, bool shows_token, const char *says)
 {
 	struct placement p;
 	struct pool pool;
@@ -259,6 +272,7 @@ static void refuse(const char *pool_text, const char *demand, const char *filter
 	demand_init(&d, &pool.arena, demand, filters, NULL, false);
 	d.launcher = slice_of(launcher);
 	d.guarded = guarded;
+	d.shows_token = shows_token;
 	err_clear(&err);
 	assert_int_equal(
 		placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err), ERR_REFUSED);
@@ -271,13 +285,19 @@ TEST(test_closed_sentences)
 {
 	for (size_t i = 0; i < COUNT(closed); i++)
 		refuse(closed[i].pool, closed[i].demand, closed[i].filters, closed[i].launcher,
-			false, closed[i].says);
+			false, false, closed[i].says);
 }
 
 TEST(test_unguarded_sentences)
 {
 	for (size_t i = 0; i < COUNT(unguarded); i++)
-		refuse(unguarded[i].pool, "app a 1 50%", NULL, "x", true, unguarded[i].says);
+		refuse(unguarded[i].pool, "app a 1 50%", NULL, "x", true, false, unguarded[i].says);
 }
 
-TESTS(test_sentences, test_closed_sentences, test_unguarded_sentences)
+TEST(test_tokenless_sentences)
+{
+	for (size_t i = 0; i < COUNT(tokenless); i++)
+		refuse(tokenless[i].pool, "app a 1 50%", NULL, "x", false, true, tokenless[i].says);
+}
+
+TESTS(test_sentences, test_closed_sentences, test_unguarded_sentences, test_tokenless_sentences)

@@ -167,17 +167,19 @@ static void judge_launchers(
 static void judge_mode(
 	const struct server_object *o, const struct profile *p, struct doctor_report *r)
 {
-	bool placed = o->n_launchers == 0;
+	bool named = false;
 
 	for (size_t i = 0; i < o->n_launchers; i++)
-		placed = placed || slice_is(p->name, o->launchers[i]);
-	if (placed && (p->gate.port || p->gate.by_address) &&
-		p->gate.by_address != o->gate_by_address)
+		named = named || slice_is(p->name, o->launchers[i]);
+	/* Who shows a token is placed nowhere else. */
+	if ((named || (o->n_launchers == 0 && p->gate.by_address)) &&
+		(p->gate.port || p->gate.by_address) && p->gate.by_address != o->gate_by_address)
 		doctor_wrong(r, doctor_fmt(r, "kubectl edit gpuserver %s", o->name),
-			"%s takes pods of the launcher %.*s, which goes to gates by the mode %s, "
-			"and its own gate by the mode %s: none of them comes in",
+			"%s is for pods of the launcher %.*s, which goes to gates by the mode %s, "
+			"and its own gate by the mode %s: none of them %s",
 			o->name, (int)p->name.len, p->name.at, gate_modes[p->gate.by_address],
-			gate_modes[o->gate_by_address]);
+			gate_modes[o->gate_by_address],
+			p->gate.port ? "is placed there" : "comes in");
 }
 
 static void judge_modes(

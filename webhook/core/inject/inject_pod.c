@@ -246,7 +246,6 @@ static int inject_end(struct injection *in, struct err *err)
 		return 0;
 	if (gate_end_fits(in->pod, gate->port, err) < 0)
 		return err->code;
-	in->plan->gate_port = gate->port;
 	proof_gate(in->rendered, gate->ca);
 	patch_add_str(in->patch, "/metadata/annotations", SLICE(ANN_GATE_CA), gate->ca);
 	if (in->plan->late.values)

@@ -273,6 +273,7 @@ int plan_demand(const struct plan *p, bool whole_servers, struct arena *a, struc
 		.no_ipv4 = p->late.no_ipv4,
 		.no_ipv6 = p->late.no_ipv6,
 		.guarded = p->guarded,
+		.shows_token = p->gate_port != 0,
 		.launcher = p->profile};
 
 	d.containers = arena_array(a, p->n_containers, sizeof(*d.containers));

@@ -48,6 +48,7 @@ struct gpu_server {
 	size_t first_gpu; /* index of gpus[0] among all GPUs of the inventory */
 	bool drain;       /* takes no new claims, keeps the old ones */
 	bool guarded;     /* a gate in front of it holds claims to their shares, and has told so */
+	bool by_address;  /* its gate knows pods by their addresses: tokens are nothing there */
 	int64_t created_ms; /* since 1970; 0: not known */
 	const char
 		*twin; /* rule R15: the sentence of its first GPU that has one, or of its address */

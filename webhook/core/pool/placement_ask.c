@@ -59,7 +59,8 @@ int search_know(struct search *s, struct arena *a)
 		s->only = s->named && server != s->only ? SIZE_MAX : server;
 		s->named = true;
 	}
-	closed = s->d->guarded || (s->d->launcher.at && inventory_is_closed(s->inv));
+	closed = s->d->guarded || s->d->shows_token ||
+		 (s->d->launcher.at && inventory_is_closed(s->inv));
 	s->asks = s->n_known > 0 || s->d->no_ipv4 || s->d->no_ipv6 || closed || s->d->bound;
 	/* a server that has no kind is asked itself */
 	s->picky = s->d->no_ipv4 || s->d->no_ipv6 || closed || s->d->bound ||

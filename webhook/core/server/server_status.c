@@ -172,6 +172,7 @@ int server_object_inventory(
 		.gpus = gpus,
 		.n_gpus = s->n_gpus,
 		.guarded = server_object_guarded(o),
+		.by_address = o->gate_by_address,
 		.drain = server_object_drains(o),
 		.created_ms = o->created_ms,
 		.twin = o->twin};

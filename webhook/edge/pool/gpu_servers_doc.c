@@ -216,26 +216,29 @@ static int read_probe(
 }
 
 /* Nobody asks it here, so no server of a file is guarded. */
-static int read_gate(struct loader *l, const struct yaml_node *spec, struct err *err)
+static int read_gate(
+	struct loader *l, const struct yaml_node *spec, struct gpu_server *s, struct err *err)
 {
-	static const char *const words[] = {"close", "tell"};
+	static const char *const words[] = {"close", "tell"}, *const modes[] = {"token", "address"};
 	const struct yaml_node *gate = yaml_get(spec, "gate");
 	struct yaml_node *node;
 	const char *profile, *url;
-	size_t choice = 0;
+	size_t choice = 0, mode = 0;
 	int rc;
 
 	if (yaml_absent(gate))
 		return 0;
 	if ((rc = yaml_as_map(gate, err)) != 0 ||
 		(rc = yaml_known(gate, err, "profile", "url", "caSecret", "tokenSecret",
-			 "strangers", NULL)) != 0 ||
+			 "strangers", "mode", NULL)) != 0 ||
 		(rc = yaml_get_choice(gate, "strangers", words, 2, &choice, err)) != 0 ||
+		(rc = yaml_get_choice(gate, "mode", modes, 2, &mode, err)) != 0 ||
 		(rc = need_str(l, gate, "profile", &node, &profile, err)) != 0)
 		return rc;
 	if (!text_dns_subdomain(slice_of(profile)))
 		return yaml_unexpected(
 			node, err, "the name of the gate's ServerProfile, such as lupine");
+	s->by_address = mode == 1;
 	return read_end(
 		l, gate, "the gate's URL, such as https://gpu-01.lab:9447", true, &url, err);
 }
@@ -283,7 +286,7 @@ static int read_spec(
 	if (rc == 0)
 		rc = read_launchers(l, spec, s, err);
 	if (rc == 0)
-		rc = read_gate(l, spec, err);
+		rc = read_gate(l, spec, s, err);
 	if (rc != 0)
 		return rc;
 	if (yaml_absent(gpus) == yaml_absent(probe))
