@@ -70,7 +70,8 @@ static void make_server(int machine, bool other)
 	probes_forget(machine);
 	if (!store_find(SERVERS, "", name))
 		(void)store_add(SERVERS, "", name, NULL,
-			server_doc(machine, 1 + (unsigned)sim_below(4), 16), "admin");
+			server_doc(machine, habits.wide ? 1 : 1 + (unsigned)sim_below(4), 16),
+			"admin");
 }
 
 static struct object *any_server(void)
@@ -539,6 +540,28 @@ static void draw_company(void)
 	replicas = 1;
 }
 
+/* In some two replicas review most uids at once, whose claims are over all servers, and a call that
+ * is slow lets the one take over what the other gives back (R19). */
+static void draw_twins(void)
+{
+	odds.kill = odds.trap = odds.stop = odds.freeze = odds.partition = 0;
+	odds.config = odds.restore = odds.drain = odds.shrink = odds.remove = odds.edit = 0;
+	weather.lost_before = weather.lost_after = weather.broken = weather.busy = 0;
+	weather.late_504 = weather.foreign_404 = weather.very_slow = weather.cut_watch = 0;
+	weather.lag_us = 0;
+	weather.slow = 80000;
+	weather.slow_us = 4 * SECOND;
+	habits.wide = true;
+	habits.twice = 900000;
+	habits.second_hook = habits.quota = habits.lost_create = habits.late = 0;
+	habits.names = 20;
+	habits.every_us = 4 * SECOND;
+	habits.life_us = 3 * SECOND;
+	pending_share = 100;
+	replicas = 3;
+	servers = SERVERS_MAX;
+}
+
 void chaos_draw(void)
 {
 	bool near;
@@ -641,6 +664,8 @@ void chaos_draw(void)
 		if (sky == STORM && sim_result->seed / 33 % 4 == 1)
 			draw_company();
 	}
+	if (sky == STORM && sim_result->seed % 32 == 13 && !habits.waits && !habits.caps)
+		draw_twins();
 	leave_out();
 	/* Those that are a minute ahead and more all count as far as that. */
 	near = usage_on && sim_result->seed % 2;

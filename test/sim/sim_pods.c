@@ -12,6 +12,8 @@
 #define TIMEOUT_US (5 * SECOND)
 #define CREATE_US (34 * SECOND)
 #define RETRIES 4
+/* Of the shapes the one that asks for a part of four GPUs. */
+#define FOUR 7
 
 struct habits habits;
 int replicas;
@@ -332,7 +334,8 @@ static enum outcome attempt(struct attempt *a)
 
 static void create(void *arg)
 {
-	const struct shape *shape = &shapes[sim_below((uint64_t)(habits.company ? 1 : n_shapes))];
+	const struct shape *shape =
+		&shapes[habits.wide ? FOUR : sim_below((uint64_t)(habits.company ? 1 : n_shapes))];
 	bool generated = sim_chance(300000);
 	enum outcome out = EXISTS;
 	char name[32];

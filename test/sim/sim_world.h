@@ -61,6 +61,7 @@ struct habits {
 	bool caps;  /* a policy bounds what some namespaces hold at once */
 	bool company; /* small ones come several at once, under a cap that is far at first */
 	bool far;     /* and stays so */
+	bool wide;    /* servers have one GPU each, and pods that do not wait ask for four */
 	bool gangs;   /* some of these for one another */
 	unsigned give_up,
 		foreign; /* of these: leave before it comes; have somebody else's gate, too */
