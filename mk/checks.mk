@@ -31,7 +31,7 @@ help:
 	@echo 'make doctor-test           as root: poolgate doctor against a real API server in which one thing after the other is broken'
 	@echo 'make lint                  format, clang-tidy, cppcheck, gcc -fanalyzer, shellcheck, floors'
 	@echo 'make san                   all tests with ASan and UBSan, then a load of 8 clients with TSan'
-	@echo 'make mutants [N=400] [SEED=1] [FILES=...] [AGAIN=LOG]  small changes of the sources that no test notices'
+	@echo 'make mutants [N=400] [SEED=1] [QUICK=1] [FILES=...] [AGAIN=LOG]  small changes of the sources that no test notices'
 	@echo 'make registry-test         what images start, from registries that mean well or harm'
 	@echo 'make fuzz [SECONDS=60]     every fuzz target for so long, and what each reached; fuzz-grow keeps what was found'
 	@echo 'make sim [SEEDS=n|SECONDS=n]  the ledger under seeded schedules and faults; SEED=n: one, with its trace; sim-test: what CI runs'

@@ -6,9 +6,9 @@
 mutants:
 	@tools/setup build test fuzz
 	$(SUB) MUTANTS=1 programs unit-programs sim-objects
-	$(SUB) MUTANTS=1 SAN=address,undefined unit-programs
-	$(SUB) FUZZ=1 CC=$(CLANG) fuzz-programs
-	@$(PYTHON) -B test/mutants/run -n $(or $(N),400) --seed $(or $(SEED),1) $(if $(AGAIN),--again $(AGAIN)) $(if $(FILES),--files $(FILES))
+	$(if $(QUICK),,$(SUB) MUTANTS=1 SAN=address,undefined unit-programs)
+	$(if $(QUICK),,$(SUB) FUZZ=1 CC=$(CLANG) fuzz-programs)
+	@$(PYTHON) -B test/mutants/run -n $(or $(N),400) --seed $(or $(SEED),1) $(if $(QUICK),--quick) $(if $(AGAIN),--again $(AGAIN)) $(if $(FILES),--files $(FILES))
 
 sim-objects: $(SIM_OBJ) $(SIM_MORE_OBJ) ; @:
 

@@ -281,6 +281,39 @@ TEST(a_secret_that_is_missing)
 	assert_true(pool_api_shows(pool, "b", "'reason':'SecretMissing'", 0));
 }
 
+static void wait_for_secret(const char *name)
+{
+	char path[100];
+
+	(void)snprintf(path, sizeof(path), POOL_API_SECRETS "%s", name);
+	for (int i = 0; i < 1000 && api_seen_of(pool->api, "GET", path) == 0; i++)
+		api_nap(5);
+	assert_true(api_seen_of(pool->api, "GET", path) > 0);
+}
+
+/* Whichever it is: the end is another one, and asked at once. */
+TEST(another_secret_makes_another_end)
+{
+	static const struct {
+		const char *name, *more[2], *secret[2];
+	} rows[] = {
+		{"a", {",'caSecret':'a1'", ",'caSecret':'a2'"}, {"a1", "a2"}},
+		{"b", {",'tokenSecret':'b1'", ",'tokenSecret':'b2'"}, {"b1", "b2"}},
+		{"c", {",'clientSecret':'c1'", ",'clientSecret':'c2'"}, {"c1", "c2"}},
+	};
+
+	cfg.every_ms = 60000;
+	for (size_t i = 0; i < COUNT(rows); i++)
+		add_server(rows[i].name, "https://127.0.0.1:1", rows[i].more[0]);
+	pool_api_run(pool, probe_poll_duty(&cfg));
+	for (size_t i = 0; i < COUNT(rows); i++)
+		wait_for_secret(rows[i].secret[0]);
+	for (size_t i = 0; i < COUNT(rows); i++)
+		add_server(rows[i].name, "https://127.0.0.1:1", rows[i].more[1]);
+	for (size_t i = 0; i < COUNT(rows); i++)
+		wait_for_secret(rows[i].secret[1]);
+}
+
 /* Whoever reads the network would have it; said at once. */
 TEST(a_token_stays_off_plain_http)
 {
@@ -381,9 +414,9 @@ TEST(trusts_its_own_ca_alone)
 	x509_pair_release(&other);
 }
 
-TESTS_BETWEEN(set_up, tear_down, writes_what_the_probe_says, the_probes_own_trouble,
-	three_failures_make_it_stale, two_failures_do_not, a_probe_that_does_not_stand_by_it,
-	asks_several_at_once, what_hangs_ages_and_keeps_nobody_waiting,
-	who_does_not_answer_is_asked_less_often, a_slow_one_is_not_dead, a_secret_that_is_missing,
-	a_token_stays_off_plain_http, a_secret_of_another_type, sends_the_token,
-	shows_its_certificate, trusts_its_own_ca_alone)
+TESTS_BETWEEN(set_up, tear_down, another_secret_makes_another_end, writes_what_the_probe_says,
+	the_probes_own_trouble, three_failures_make_it_stale, two_failures_do_not,
+	a_probe_that_does_not_stand_by_it, asks_several_at_once,
+	what_hangs_ages_and_keeps_nobody_waiting, who_does_not_answer_is_asked_less_often,
+	a_slow_one_is_not_dead, a_secret_that_is_missing, a_token_stays_off_plain_http,
+	a_secret_of_another_type, sends_the_token, shows_its_certificate, trusts_its_own_ca_alone)
