@@ -18,7 +18,7 @@ struct pod_told {
 	uint64_t plan_hash;
 	uint32_t grace_s;
 	bool placed, waits;
-	bool missed; /* there was no memory for what waits */
+	bool missed;                 /* there was no memory for what waits */
 	struct pod_waiting *waiting; /* becomes the table's */
 	char why[POD_WHY_SIZE];
 	char ips[POD_IPS_SIZE];

@@ -206,7 +206,8 @@ static bool same(struct server_words *w, size_t at, const struct gpu_server *s)
 	const struct word_column *c = &w->columns[0];
 	size_t turn = 0, n = 0;
 
-	if (w->n == 0 || at >= w->places || !c->of[at] || strcmp(c->words[c->of[at]].text, s->address) != 0)
+	if (w->n == 0 || at >= w->places || !c->of[at] ||
+		strcmp(c->words[c->of[at]].text, s->address) != 0)
 		return false;
 	for (size_t i = 0; i < s->n_labels; i++) {
 		c = column_of(w, s->labels[i].key, &turn);
