@@ -59,23 +59,21 @@ static void merge(struct snapshot *s, const struct snapshot *old)
 	struct gpu_server *servers = arena_array(&s->arena, n_new + n_old, sizeof(*servers));
 
 	for (size_t i = 0, j = 0; servers && (i < n_new || j < n_old);) {
-		const struct gpu_server *d = i < n_new ? &s->declared.servers[i] : NULL;
-		const struct gpu_server *o = j < n_old ? &old->inv.servers[j] : NULL;
-		int c = !d ? 1 : !o ? -1 : strcmp(d->name, o->name);
 		struct gpu_server *to = &servers[n], gone;
+		int c = i < n_new ? -1 : 1;
 
+		if (i < n_new && j < n_old)
+			c = strcmp(s->declared.servers[i].name, old->inv.servers[j].name);
 		if (c <= 0) {
-			*to = *d;
+			*to = s->declared.servers[i++];
 		} else {
-			gone = *o;
+			gone = old->inv.servers[j];
 			gone.n_gpus = 0;
 			inventory_copy_server(to, &gone, &s->arena);
 			to->created_ms = -1;
 		}
 		if (c >= 0)
-			keep_missing(s, to, old, o);
-		i += c <= 0;
-		j += c >= 0;
+			keep_missing(s, to, old, &old->inv.servers[j++]);
 		if (c > 0 && to->n_gpus == 0)
 			continue;
 		to->first_gpu = n_gpus;
