@@ -42,6 +42,25 @@ TEST(test_what_it_holds_is_free)
 	ledger_fixture_release(&f);
 }
 
+/* A pod that is there already stays where it is, whatever gate stands there now. */
+TEST(test_any_gate)
+{
+	struct adopt_pool pool;
+	struct ledger_fixture f;
+
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, "");
+	kube_store_put(f.store, "a",
+		"{'address':'a:1','gpus':[{'model':'m','memory':16000000000}],'gate':{"
+		"'profile':'p','url':'https://a:2','tokenSecret':'t','mode':'address'}}",
+		NULL, NULL);
+	ledger_fixture_begin(&f);
+	assert_int_equal(adopt_pool_read(f.r.servers, SLICE("u"), &f.a, &pool, &f.e), 0);
+	assert_int_equal(pool.inventory.n_servers, 1);
+	assert_true(pool.inventory.servers[0].guarded && !pool.inventory.servers[0].by_address);
+	ledger_fixture_release(&f);
+}
+
 /* want: server/gpu of the first hold, "!" in front where sums exceed what the GPU has; NULL:
  * refused */
 static const struct {
@@ -131,4 +150,4 @@ TEST(test_exceeds)
 	}
 }
 
-TESTS(test_exceeds, test_what_it_holds_is_free, test_places)
+TESTS(test_any_gate, test_exceeds, test_what_it_holds_is_free, test_places)
