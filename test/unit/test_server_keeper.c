@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the keeper of servers: GPUs of hand-listed ones, conditions, the finalizer (ledger rules
- * R7, R9, R10). */
+ * R7, R9, R10, R16). */
 #include <stdatomic.h>
 
 #include "base/clock.h"
