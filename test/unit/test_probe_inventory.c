@@ -318,5 +318,35 @@ TEST(a_probe_instead_of_a_list)
 	server_fixture_release(&f);
 }
 
+/* What alone is another now is a change, there and back. */
+TEST(each_thing_that_is_said_is_a_change)
+{
+	static struct claim_record claim = {.claim = {.key = "u", .namespace = "n", .name = "p"}};
+	struct server_fixture f;
+
+	for (unsigned what = 0; what < 5; what++) {
+		server_fixture_init(&f);
+		server_fixture_load(&f, SERVER_STATUS("{}"));
+		f.o.status.claims = &claim;
+		f.o.status.n_claims = 1;
+		/* Conditions that are rare are not there before they were true once. */
+		for (unsigned turn = 0; turn < 4; turn++) {
+			bool yes = turn % 2 == 0;
+
+			(void)server_keep_status(&f.o, NOW, &f.arena);
+			assert_false(server_keep_status(&f.o, NOW, &f.arena));
+			f.o.twin = yes && what == 0 ? "gpu-00 has its address" : NULL;
+			claim.lingers_ms = yes && what == 1 ? 1000 : 0;
+			claim.waits = yes && what == 2 ? "Unschedulable" : NULL;
+			f.o.drain = yes && what == 3;
+			f.o.generation += what == 4;
+			assert_true(server_keep_status(&f.o, NOW, &f.arena));
+			assert_false(server_keep_status(&f.o, NOW, &f.arena));
+		}
+		server_fixture_release(&f);
+	}
+}
+
 TESTS(reads, reads_parents, refuses, a_trouble, too_many_gpus, knows_when_it_is_old,
-	follows_the_probe, keeps_a_listed_server, keeps_a_probed_server, a_probe_instead_of_a_list)
+	follows_the_probe, keeps_a_listed_server, keeps_a_probed_server, a_probe_instead_of_a_list,
+	each_thing_that_is_said_is_a_change)
