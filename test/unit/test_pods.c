@@ -22,7 +22,8 @@ static void tell(struct pods *p, enum kube_change what, const char *text)
 	char *quotes = fixture_quotes(text), *copy;
 
 	assert_int_equal(json_read_copy(&j, quotes, strlen(quotes), 1000, &copy, NULL), 0);
-	app.change(app.ctx, what, &j, json_root(&j));
+	/* There is memory for all of it. */
+	assert_true(app.change(app.ctx, what, &j, json_root(&j)));
 	json_release(&j);
 	free(copy);
 	free(quotes);
@@ -274,6 +275,29 @@ TEST(a_plan_that_cannot_be_read_waits_for_nothing)
 	}
 }
 
+/* Nor one for which there is no room by our own bound: to list it anew would not help. */
+TEST(a_plan_that_is_too_long_waits_for_nothing)
+{
+	const struct queue_classes classes = {0};
+	struct pods *p = pods_new(NULL, NULL);
+	size_t len = 17 * (size_t)PLAN_BYTES_MAX, n;
+	char *text = malloc(len + 300);
+	int head;
+
+	assert_non_null(text);
+	head = snprintf(text, 300,
+		"{'metadata':{'name':'w','namespace':'n','uid':'a','annotations':{"
+		"'poolgate.io/plan':'");
+	memset(text + head, 'x', len);
+	(void)snprintf(text + head + len, 100, "\\n'}},'spec':{'gated':1}}");
+	pods_see_waiting(p, waits, &classes);
+	tell(p, KUBE_PUT, text);
+	assert_int_equal(find(p, "a").seen, POD_LIVE);
+	assert_null(pods_take_waiting(p, &n));
+	pods_free(p);
+	free(text);
+}
+
 TEST(knows_when_the_stream_is_broken)
 {
 	struct pods *p = pods_new(NULL, NULL);
@@ -334,5 +358,6 @@ TEST(five_thousand_pods_are_small)
 }
 
 TESTS(shows_what_it_was_told, remembers_whom_it_lost, remembers_how_they_went,
-	says_what_pods_wait_for, shows_where_they_are, a_plan_that_cannot_be_read_waits_for_nothing,
-	knows_when_the_stream_is_broken, five_thousand_pods_are_small)
+	says_what_pods_wait_for, shows_where_they_are, a_plan_that_is_too_long_waits_for_nothing,
+	a_plan_that_cannot_be_read_waits_for_nothing, knows_when_the_stream_is_broken,
+	five_thousand_pods_are_small)
