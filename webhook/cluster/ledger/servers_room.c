@@ -105,6 +105,7 @@ static bool any_less(const uint64_t *now, const uint64_t *before, size_t n)
 	return n > 0;
 }
 
+/* Of what is ahead no refusal counts anything before it is shown (rule R4). */
 void servers_set_ahead(struct servers *s, struct server_entry *e, bool yes)
 {
 	s->n_ahead += yes;
