@@ -72,9 +72,10 @@ static void nothing(void *ctx, uint32_t events)
 
 int loop_others_open(int loop, struct loop_others *o, struct err *err)
 {
-	int rc = loop_open(&o->fd, err);
+	int rc;
 
-	o->watch = (struct loop_watch){nothing, NULL, EPOLLIN};
+	*o = (struct loop_others){.watch = {nothing, NULL, EPOLLIN}};
+	rc = loop_open(&o->fd, err);
 	return rc == 0 ? change(loop, EPOLL_CTL_ADD, o->fd, &o->watch, err) : rc;
 }
 
