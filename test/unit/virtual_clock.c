@@ -15,6 +15,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -24,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -37,11 +39,11 @@
 /* Of a leap so much is waited in truth: a part of its length, and at most so long. */
 #define LEAP_PART 100
 #define LEAP_WAIT (SECOND / 200)
+/* What is kept back for longer the other end does not want to read. */
+#define KEPT_BACK (SECOND / 4)
 /* How often a thread is told that its time has come before it may be left behind: it may have been
  * on its way to sleep, or need a lock that another thread keeps through a wait of its own. */
 #define TELLS 3
-/* A nap is at most 2^IDLE times as long as it was meant to be. */
-#define IDLE 5
 /* What poll() is given on the stack. */
 #define POLL_FEW 32
 
@@ -49,8 +51,7 @@
 struct wait {
 	int64_t until;
 	pthread_cond_t *cond;
-	int event;   /* -1: it waits for the condition */
-	int64_t nap; /* how long it wants to nap; 0: it waits for something, too */
+	int event; /* -1: it waits for the condition */
 	unsigned told;
 	struct wait *next;
 };
@@ -59,9 +60,6 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t waiting; /* somebody waits */
 	struct wait *first;
-	unsigned idle;           /* so many naps in a row were all that happened, at most IDLE */
-	bool napped;             /* when time went on last, a nap was over */
-	int64_t yields;          /* others' until then */
 	int64_t now, wall_ahead; /* nanoseconds: of the clock that only goes on; what the other is
 				    ahead */
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER, .waiting = PTHREAD_COND_INITIALIZER};
@@ -100,17 +98,15 @@ static void true_nap(int64_t ns)
 
 /* ---- do all sleep? ---- */
 
-/* Of all other threads, those that have ended among them; *yields: those of them by which a thread
- * went to sleep. Ours are counted first: what is added in between makes it too many, never too few.
- */
-static int64_t switches(int64_t *yields)
+/* Of all other threads, those that have ended among them. Ours are counted first: what is added in
+ * between makes it too many, never too few. */
+static int64_t switches(void)
 {
 	struct rusage ours, all;
 
 	must(getrusage(RUSAGE_THREAD, &ours) == 0, "getrusage");
 	must(getrusage(RUSAGE_SELF, &all) == 0, "getrusage");
-	*yields = (int64_t)all.ru_nvcsw - ours.ru_nvcsw;
-	return *yields + all.ru_nivcsw - ours.ru_nivcsw;
+	return (int64_t)all.ru_nvcsw + all.ru_nivcsw - ours.ru_nvcsw - ours.ru_nivcsw;
 }
 
 /* Does this thread sleep, or has it ended? */
@@ -139,10 +135,9 @@ static bool sleeps(const char *thread)
 static bool all_sleep(int64_t count)
 {
 	char own[32];
-	int64_t unused;
 	DIR *d;
 	const struct dirent *e;
-	bool yes = switches(&unused) == count;
+	bool yes = switches() == count;
 
 	if (!yes)
 		return false;
@@ -152,7 +147,43 @@ static bool all_sleep(int64_t count)
 	while (yes && (e = readdir(d)))
 		yes = *e->d_name == '.' || strcmp(e->d_name, own) == 0 || sleeps(e->d_name);
 	(void)closedir(d);
-	return yes && switches(&unused) == count;
+	return yes && switches() == count;
+}
+
+/* Does the kernel keep bytes back that the program has sent? It does for some milliseconds where
+ * small pieces are sent one behind the other, until the other end has told of the first. */
+static bool kept_back(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	const struct dirent *e;
+	int unsent = 0;
+
+	must(d != NULL, "/proc/self/fd");
+	while (unsent == 0 && (e = readdir(d)))
+		if (*e->d_name != '.' && ioctl(atoi(e->d_name), SIOCOUTQNSD, &unsent) != 0)
+			unsent = 0;
+	(void)closedir(d);
+	return unsent > 0;
+}
+
+/* Do packets between two sockets of this machine wait for a processor? */
+static bool under_way(void)
+{
+	FILE *f = fopen("/proc/net/softnet_stat", "re");
+	unsigned waiting = 0;
+	char line[512];
+
+	while (f && waiting == 0 && fgets(line, sizeof(line), f)) {
+		unsigned column = 0;
+
+		/* The twelfth is the length of a processor's queue; older kernels have none. */
+		for (char *rest = line, *word; (word = strsep(&rest, " \n")) && column < 12;)
+			if (++column == 12)
+				waiting = (unsigned)strtoul(word, NULL, 16);
+	}
+	if (f)
+		(void)fclose(f);
+	return waiting > 0;
 }
 
 /* ---- who waits ---- */
@@ -179,30 +210,15 @@ static bool tell_due(void)
 	return any;
 }
 
-/* Under the lock: the first wait whose time is to come, without this one; NULL: none. */
-static struct wait *first_but(const struct wait *but)
-{
-	struct wait *first = NULL;
-
-	for (struct wait *w = state.first; w; w = w->next)
-		if (w != but && w->until > state.now && w->until < NEVER &&
-			(!first || w->until < first->until))
-			first = w;
-	return first;
-}
-
-/* Under the lock: when time goes on to, or NEVER. Who looks again and again whether something has
- * happened, and nothing has, sleeps longer and longer, until another's time comes. */
+/* Under the lock: the first time that is to come, or NEVER. */
 static int64_t next_time(void)
 {
-	const struct wait *w = first_but(NULL), *other;
-	int64_t late;
+	int64_t next = NEVER;
 
-	if (!w || w->nap == 0 || state.idle == 0)
-		return w ? w->until : NEVER;
-	late = w->until + w->nap * ((INT64_C(1) << state.idle) - 1);
-	other = first_but(w);
-	return other && other->until < late ? other->until : late;
+	for (const struct wait *w = state.first; w; w = w->next)
+		if (w->until > state.now && w->until < next)
+			next = w->until;
+	return next;
 }
 
 /* How long the kernel is given before time may go on. */
@@ -220,22 +236,12 @@ static int64_t patience(int64_t look)
 	return ret > look ? ret : look;
 }
 
-/* All sleep. yields: how often others than us have gone to sleep so far. */
-static void go_on(int64_t yields)
+/* All sleep. */
+static void go_on(void)
 {
-	const struct wait *first;
-	int64_t next;
-
 	(void)pthread_mutex_lock(&state.lock);
-	if (!tell_due() && (next = next_time()) != NEVER) {
-		first = first_but(NULL);
-		if (!state.napped || yields != state.yields + 1)
-			state.idle = 0;
-		else if (state.idle < IDLE)
-			state.idle++;
-		state.napped = first->nap > 0;
-		state.yields = yields;
-		state.now = next;
+	if (!tell_due() && next_time() != NEVER) {
+		state.now = next_time();
 		(void)tell_due();
 	}
 	(void)pthread_mutex_unlock(&state.lock);
@@ -243,15 +249,19 @@ static void go_on(int64_t yields)
 
 static void *keep(void *arg)
 {
-	int64_t look = LOOK_FIRST, yields;
+	int64_t look = LOOK_FIRST, since = 0, last = -1;
 
 	(void)arg;
 	for (;;) {
-		int64_t wait = patience(look), count = switches(&yields);
+		int64_t wait = patience(look), count = switches();
 
+		if (count != last)
+			since = true_time(CLOCK_MONOTONIC);
+		last = count;
 		true_nap(wait);
-		if (all_sleep(count)) {
-			go_on(yields);
+		if (all_sleep(count) && (!(under_way() || kept_back()) ||
+						true_time(CLOCK_MONOTONIC) - since > KEPT_BACK)) {
+			go_on();
 			look = LOOK_FIRST;
 		} else if (look < LOOK_LAST)
 			look *= 2;
@@ -355,8 +365,7 @@ int nanosleep(const struct timespec *nap, struct timespec *left)
 
 	(void)left;
 	(void)pthread_mutex_lock(&state.lock);
-	w.nap = of(nap);
-	w.until = after(w.nap);
+	w.until = after(of(nap));
 	add(&w);
 	while (w.until > state.now)
 		(void)pthread_cond_wait(&over, &state.lock);
