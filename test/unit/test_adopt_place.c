@@ -42,6 +42,25 @@ TEST(test_what_it_holds_is_free)
 	ledger_fixture_release(&f);
 }
 
+/* What this replica has written counts, though no watch has shown it yet. */
+TEST(test_the_newest_state)
+{
+	struct adopt_pool pool;
+	struct ledger_fixture f;
+
+	ledger_fixture_init(&f);
+	kube_store_server(f.store, "a", 1, 16000, CLAIM("u1", "u1", "bound", "'a'", "4000000000"));
+	ledger_fixture_begin(&f);
+	kube_store_mute(f.store, true);
+	ledger_must_take(&f, "u2", "app c 1 50%");
+	assert_int_equal(adopt_pool_read(f.r.servers, SLICE("u3"), &f.a, &pool, &f.e), 0);
+	assert_int_equal(pool.claimed[0], 12000000000);
+	assert_int_equal(adopt_pool_read(f.r.servers, SLICE("u2"), &f.a, &pool, &f.e), 0);
+	assert_int_equal(pool.claimed[0], 4000000000);
+	assert_int_equal(pool.own_bytes, 8000000000);
+	ledger_fixture_release(&f);
+}
+
 /* A pod that is there already stays where it is, whatever gate stands there now. */
 TEST(test_any_gate)
 {
@@ -150,4 +169,4 @@ TEST(test_exceeds)
 	}
 }
 
-TESTS(test_any_gate, test_exceeds, test_what_it_holds_is_free, test_places)
+TESTS(test_any_gate, test_exceeds, test_what_it_holds_is_free, test_places, test_the_newest_state)

@@ -70,7 +70,7 @@ static void *longer(struct arena *a, void *list, size_t n, size_t more, size_t *
 	return grown;
 }
 
-/* As the pod sees it that has none of its claims. */
+/* As the pod sees it that has none of its claims: by the newest state, whoever has shown it. */
 static void leave_out(const struct viewing *v, const struct server_entry *e, struct viewed *to)
 {
 	const struct server_status *status = &e->held->object.status;
@@ -79,6 +79,8 @@ static void leave_out(const struct viewing *v, const struct server_entry *e, str
 	/* nobody writes over what he cannot read */
 	to->server.drain = e->unreadable;
 	to->n_claims = (uint32_t)status->n_claims - (own >= 0);
+	for (size_t i = 0; i < to->server.n_gpus; i++)
+		to->claimed[i] = server_status_claimed(status, i);
 	for (size_t i = 0; own >= 0 && i < status->claims[own].claim.n_parts; i++) {
 		const struct claim_part *part = &status->claims[own].claim.parts[i];
 		ptrdiff_t gpu = server_status_gpu(status, slice_of(part->gpu));
@@ -220,7 +222,7 @@ int servers_view_for(struct servers *s, struct slice uid, struct arena *a, struc
 	struct err *err)
 {
 	struct viewing v = {
-		.s = s, .a = a, .with_claims = true, .without = uid, .sums = &s->committed};
+		.s = s, .a = a, .with_claims = true, .without = uid, .sums = &s->claimed};
 
 	if (!view_pool(&v, s, ret))
 		return ledger_no_memory(err);
