@@ -318,6 +318,12 @@ void guests_accept(struct gate *g)
 
 static void bury(struct gate *g)
 {
+	/* One that was to go on may have been cut since. */
+	for (struct guest **at = &g->busy; *at;)
+		if ((*at)->dead)
+			*at = (*at)->next_busy;
+		else
+			at = &(*at)->next_busy;
 	while (g->graves) {
 		struct guest *x = g->graves;
 
