@@ -160,7 +160,8 @@ static bool kept_back(void)
 
 	must(d != NULL, "/proc/self/fd");
 	while (unsent == 0 && (e = readdir(d)))
-		if (*e->d_name != '.' && ioctl(atoi(e->d_name), SIOCOUTQNSD, &unsent) != 0)
+		if (*e->d_name != '.' &&
+			ioctl((int)strtol(e->d_name, NULL, 10), SIOCOUTQNSD, &unsent) != 0)
 			unsent = 0;
 	(void)closedir(d);
 	return unsent > 0;
@@ -309,36 +310,36 @@ static int64_t after(int64_t ns)
 
 /* ---- what the program and its libraries call ---- */
 
-int clock_gettime(clockid_t id, struct timespec *ret)
+int clock_gettime(clockid_t clock_id, struct timespec *tp)
 {
-	bool wall = id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE;
+	bool wall = clock_id == CLOCK_REALTIME || clock_id == CLOCK_REALTIME_COARSE;
 	int64_t now;
 
-	if (!wall && id != CLOCK_MONOTONIC && id != CLOCK_MONOTONIC_COARSE &&
-		id != CLOCK_MONOTONIC_RAW && id != CLOCK_BOOTTIME)
-		return (int)syscall(SYS_clock_gettime, id, ret);
+	if (!wall && clock_id != CLOCK_MONOTONIC && clock_id != CLOCK_MONOTONIC_COARSE &&
+		clock_id != CLOCK_MONOTONIC_RAW && clock_id != CLOCK_BOOTTIME)
+		return (int)syscall(SYS_clock_gettime, clock_id, tp);
 	(void)pthread_mutex_lock(&state.lock);
 	now = state.now + (wall ? state.wall_ahead : 0);
 	(void)pthread_mutex_unlock(&state.lock);
-	*ret = (struct timespec){.tv_sec = now / SECOND, .tv_nsec = now % SECOND};
+	*tp = (struct timespec){.tv_sec = now / SECOND, .tv_nsec = now % SECOND};
 	return 0;
 }
 
-time_t time(time_t *ret)
+time_t time(time_t *timer)
 {
 	struct timespec t;
 
 	(void)clock_gettime(CLOCK_REALTIME, &t);
-	if (ret)
-		*ret = t.tv_sec;
+	if (timer)
+		*timer = t.tv_sec;
 	return t.tv_sec;
 }
 
 /* Which clock the condition goes by it does not tell: it is the one that is nearer to that time. */
 int pthread_cond_timedwait(
-	pthread_cond_t *cond, pthread_mutex_t *lock, const struct timespec *until)
+	pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *abstime)
 {
-	struct wait w = {.until = of(until), .cond = cond, .event = -1};
+	struct wait w = {.until = of(abstime), .cond = cond, .event = -1};
 	bool late;
 	int rc = 0;
 
@@ -351,21 +352,21 @@ int pthread_cond_timedwait(
 	(void)pthread_mutex_unlock(&state.lock);
 	if (late)
 		return ETIMEDOUT;
-	rc = pthread_cond_wait(cond, lock);
+	rc = pthread_cond_wait(cond, mutex);
 	(void)pthread_mutex_lock(&state.lock);
 	late = take_out(&w);
 	(void)pthread_mutex_unlock(&state.lock);
 	return rc == 0 && late ? ETIMEDOUT : rc;
 }
 
-int nanosleep(const struct timespec *nap, struct timespec *left)
+int nanosleep(const struct timespec *requested_time, struct timespec *remaining)
 {
 	pthread_cond_t over = PTHREAD_COND_INITIALIZER;
 	struct wait w = {.cond = &over, .event = -1};
 
-	(void)left;
+	(void)remaining;
 	(void)pthread_mutex_lock(&state.lock);
-	w.until = after(of(nap));
+	w.until = after(of(requested_time));
 	add(&w);
 	while (w.until > state.now)
 		(void)pthread_cond_wait(&over, &state.lock);
@@ -385,34 +386,34 @@ static int poll_with(struct pollfd *fds, nfds_t n, struct wait *w)
 	return rc > 0 && fds[n].revents ? rc - 1 : rc;
 }
 
-int poll(struct pollfd *fds, nfds_t n, int ms)
+int poll(struct pollfd *fds, nfds_t nfds, int timeout)
 {
 	struct pollfd few[POLL_FEW], *copy = few;
 	struct wait w = {.event = -1};
 	int rc, error;
 
-	if (ms <= 0)
-		return ppoll(fds, n, ms < 0 ? NULL : &(struct timespec){0}, NULL);
+	if (timeout <= 0)
+		return ppoll(fds, nfds, timeout < 0 ? NULL : &(struct timespec){0}, NULL);
 	w.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	must(w.event >= 0, "eventfd");
-	if (n >= POLL_FEW) {
-		copy = malloc((n + 1) * sizeof(*copy));
+	if (nfds >= POLL_FEW) {
+		copy = malloc((nfds + 1) * sizeof(*copy));
 		must(copy != NULL, "memory");
 	}
-	if (n > 0)
-		memcpy(copy, fds, n * sizeof(*copy));
+	if (nfds > 0)
+		memcpy(copy, fds, nfds * sizeof(*copy));
 	(void)pthread_mutex_lock(&state.lock);
-	w.until = after(ms * (SECOND / 1000));
+	w.until = after(timeout * (SECOND / 1000));
 	add(&w);
 	(void)pthread_mutex_unlock(&state.lock);
-	rc = poll_with(copy, n, &w);
+	rc = poll_with(copy, nfds, &w);
 	error = errno;
 	(void)pthread_mutex_lock(&state.lock);
 	(void)take_out(&w);
 	(void)pthread_mutex_unlock(&state.lock);
 	(void)close(w.event);
-	if (n > 0)
-		memcpy(fds, copy, n * sizeof(*copy));
+	if (nfds > 0)
+		memcpy(fds, copy, nfds * sizeof(*copy));
 	if (copy != few)
 		free(copy);
 	errno = error;
