@@ -87,13 +87,17 @@ static bool is_mps_server(unsigned pid)
  * of MPS, which is there without any. -1 stays so. */
 static int nvml_computing(struct nvml *n, nvml_device device, int plain)
 {
-	struct nvml_process *found = calloc(PROCESSES_MAX, sizeof(*found));
+	struct nvml_process *found;
 	size_t had = 0, all = 0;
 	struct err err = {0};
-	int rc = found && plain >= 0 && n->processes_told && n->mps_processes ? 0 : ERR_NOTFOUND;
+	int rc;
 
-	if (rc == 0)
-		rc = add(n, n->processes_told, device, found, PROCESSES_MAX, &had, &err);
+	if (plain < 0 || !n->processes_told || !n->mps_processes)
+		return plain;
+	found = calloc(PROCESSES_MAX, sizeof(*found));
+	if (!found)
+		return plain;
+	rc = add(n, n->processes_told, device, found, PROCESSES_MAX, &had, &err);
 	all = had;
 	/* where nobody tells of its clients, a server may have some */
 	if (rc == 0)
