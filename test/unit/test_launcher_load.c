@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unit tests of webhook/core/launcher/launcher_load (with launcher_argv, launcher_env,
- * launcher_template, launcher_inits, launcher_parts and launcher_hash): what a profile document
- * gives, and the sentence for every way in which it can be wrong. */
+/* Unit tests of webhook/core/launcher/launcher_load (with launcher_argv, launcher_inits,
+ * launcher_parts and launcher_hash): what a profile document gives, and the sentence for every way
+ * in which it can be wrong. */
 
 #include "base/buf.h"
 #include "base/yaml/yaml.h"
