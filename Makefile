@@ -119,7 +119,8 @@ $(BUILD)/flags: FORCE
 .PHONY: FORCE
 FORCE:
 
--include $(wildcard $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(UNIT_OBJ:.o=.d) $(UNIT_LIB_OBJ:.o=.d) $(OOM_OBJ:.o=.d) $(BUILD)/test/bench/*.d)
+-include $(wildcard $(LIB_OBJ:.o=.d) $(MAIN_OBJ:.o=.d) $(UNIT_OBJ:.o=.d) $(UNIT_LIB_OBJ:.o=.d) $(OOM_OBJ:.o=.d) $(CLOCK_OBJ:.o=.d) \
+	$(BUILD)/test/bench/*.d)
 
 include mk/checks.mk
 include mk/bench.mk

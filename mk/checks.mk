@@ -181,7 +181,8 @@ graph:
 compdb:
 	@tools/setup build
 	$(SUB) objects
-	@tools/compdb '$(subst ','\'',$(CC) $(ALL_CPPFLAGS) $(PROTO_CPPFLAGS) $(ALL_CFLAGS))' $(LIB_SRC) $(MAIN_SRC) $(UNIT_SRC) $(UNIT_LIB_SRC)
+	@tools/compdb '$(subst ','\'',$(CC) $(ALL_CPPFLAGS) $(PROTO_CPPFLAGS) $(ALL_CFLAGS))' $(LIB_SRC) $(MAIN_SRC) \
+		$(UNIT_SRC) $(UNIT_LIB_SRC) $(patsubst $(BUILD)/%.o,%.c,$(OOM_OBJ) $(CLOCK_OBJ))
 
 clean:
 	rm -rf build
