@@ -10,7 +10,9 @@
  * looks. What the kernel itself has still to do (bytes between two of the program's sockets) it
  * does within microseconds; a leap waits a hundredth of its length for it, at most LEAP_WAIT.
  *
- * For programs of one process: of others' work nothing is known here. */
+ * For programs of one process: of others' work nothing is known here. It knows no usleep(),
+ * select(), epoll_wait() or other waits with a time: a loop of such until a time has come never
+ * ends. */
 #define _GNU_SOURCE 1 /* RUSAGE_THREAD, ppoll */
 #include <dirent.h>
 #include <errno.h>
@@ -18,6 +20,7 @@
 #include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -312,15 +315,18 @@ static int64_t after(int64_t ns)
 
 int clock_gettime(clockid_t clock_id, struct timespec *tp)
 {
-	bool wall = clock_id == CLOCK_REALTIME || clock_id == CLOCK_REALTIME_COARSE;
+	bool wall = clock_id == CLOCK_REALTIME || clock_id == CLOCK_REALTIME_COARSE, begun;
 	int64_t now;
 
 	if (!wall && clock_id != CLOCK_MONOTONIC && clock_id != CLOCK_MONOTONIC_COARSE &&
 		clock_id != CLOCK_MONOTONIC_RAW && clock_id != CLOCK_BOOTTIME)
 		return (int)syscall(SYS_clock_gettime, clock_id, tp);
 	(void)pthread_mutex_lock(&state.lock);
+	begun = state.now != 0;
 	now = state.now + (wall ? state.wall_ahead : 0);
 	(void)pthread_mutex_unlock(&state.lock);
+	if (!begun)
+		return (int)syscall(SYS_clock_gettime, clock_id, tp);
 	*tp = (struct timespec){.tv_sec = now / SECOND, .tv_nsec = now % SECOND};
 	return 0;
 }
@@ -350,8 +356,13 @@ int pthread_cond_timedwait(
 	if (!late)
 		add(&w);
 	(void)pthread_mutex_unlock(&state.lock);
-	if (late)
+	if (late) {
+		/* The C library lets it go in this case, too. */
+		(void)pthread_mutex_unlock(mutex);
+		(void)sched_yield();
+		(void)pthread_mutex_lock(mutex);
 		return ETIMEDOUT;
+	}
 	rc = pthread_cond_wait(cond, mutex);
 	(void)pthread_mutex_lock(&state.lock);
 	late = take_out(&w);
