@@ -59,6 +59,7 @@ static struct {
 static void pair(int *ret_outer, int *ret_inner)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int64_t until = clock_ms() + PATIENCE_MS;
 	uint16_t port;
 	const int on = 1;
 	int listener;
@@ -71,7 +72,7 @@ static void pair(int *ret_outer, int *ret_inner)
 	assert_int_equal(setsockopt(*ret_outer, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)), 0);
 	do
 		*ret_inner = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
-	while (*ret_inner < 0 && errno == EAGAIN);
+	while (*ret_inner < 0 && errno == EAGAIN && clock_ms() < until);
 	assert_true(*ret_inner >= 0);
 	(void)close(listener);
 }
@@ -257,9 +258,11 @@ TEST(test_end_behind_what_waits)
 TEST(test_both_ends_while_it_waits)
 {
 	uint64_t to_server = 0, at_server = 0, at_pod = 0;
+	int64_t until = clock_ms() + PATIENCE_MS;
 
 	/* No more than is held: else its end would wait behind what it has not got rid of. */
 	while (t.carry.down.held == 0) {
+		assert_true(clock_ms() < until);
 		(void)put(t.pod, &to_server, 4096);
 		(void)loop_turn(t.loop, 0);
 		if (t.carry.down.held > 0)
