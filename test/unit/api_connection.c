@@ -14,6 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/thread.h"
+
 #define PAD 16
 /* Not at once: whoever waits for too short a time hears nothing. */
 #define MOMENT_MS 3
@@ -146,6 +148,19 @@ static void answer_of(struct api *a, const struct api_request *req, struct api_r
 	}
 }
 
+/* So long, or until api_let_go(). */
+static void hold(struct connection *c, int ms)
+{
+	struct api *a = c->api;
+	int64_t until_ms = api_now_ms() + ms;
+
+	pthread_mutex_lock(&a->lock);
+	while (c->held && thread_wait_until(&a->let_go, &a->lock, until_ms) == 0)
+		;
+	c->held = NULL;
+	pthread_mutex_unlock(&a->lock);
+}
+
 /* False: the connection is over. */
 static bool send_reply(struct connection *c, const struct api_request *req, struct api_reply *reply)
 {
@@ -154,8 +169,10 @@ static bool send_reply(struct connection *c, const struct api_request *req, stru
 	char head[4096];
 	bool ok;
 
-	if (reply->delay_ms >= 0)
-		api_nap(reply->delay_ms ? reply->delay_ms : MOMENT_MS);
+	if (reply->delay_ms == 0)
+		api_nap(MOMENT_MS);
+	else if (reply->delay_ms > 0)
+		hold(c, reply->delay_ms);
 	if (reply->cut && !reply->stream)
 		return false;
 	(void)snprintf(head, sizeof(head),
@@ -196,6 +213,7 @@ static void *serve(void *arg)
 		/* Seen only now, so that whoever waits for it finds what it changed. */
 		pthread_mutex_lock(&a->lock);
 		a->seen[a->nseen++] = req;
+		c->held = reply.delay_ms > 0 ? req : NULL;
 		pthread_mutex_unlock(&a->lock);
 		go_on = send_reply(c, req, &reply);
 		free(reply.body);

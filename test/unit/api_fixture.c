@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 
 void api_must(bool ok, const char *what)
 {
@@ -136,9 +137,12 @@ void api_down(struct api *a)
 		close(fd);
 	}
 	pthread_mutex_lock(&a->lock);
-	for (size_t i = 0; i < CONNECTIONS; i++)
+	for (size_t i = 0; i < CONNECTIONS; i++) {
 		if (a->connection[i].fd >= 0)
 			(void)shutdown(a->connection[i].fd, SHUT_RDWR);
+		a->connection[i].held = NULL;
+	}
+	(void)pthread_cond_broadcast(&a->let_go);
 	pthread_mutex_unlock(&a->lock);
 	for (size_t i = 0; i < CONNECTIONS; i++) {
 		if (a->connection[i].started)
@@ -158,6 +162,7 @@ struct api *api_start(api_handle *handle, void *ctx)
 		a->connection[i].fd = -1;
 	api_must(pthread_mutex_init(&a->handling, NULL) == 0, "mutex");
 	api_must(pthread_mutex_init(&a->lock, NULL) == 0, "mutex");
+	api_must(thread_cond_init(&a->let_go) == 0, "condition");
 	a->place = bound(a);
 	api_up(a);
 	return a;
@@ -176,6 +181,7 @@ void api_stop(struct api *a)
 		free(a->script[i].path);
 		free(a->script[i].reply.body);
 	}
+	(void)pthread_cond_destroy(&a->let_go);
 	(void)pthread_mutex_destroy(&a->handling);
 	(void)pthread_mutex_destroy(&a->lock);
 	free(a);
@@ -279,6 +285,19 @@ bool api_wait_streams(struct api *a, const char *path, size_t n)
 		if (api_streams(a, path) >= n)
 			return true;
 	return false;
+}
+
+void api_let_go(struct api *a, const char *method, const char *path)
+{
+	pthread_mutex_lock(&a->lock);
+	for (size_t i = 0; i < CONNECTIONS; i++) {
+		const struct api_request **held = &a->connection[i].held;
+
+		if (*held && api_fits(method, (*held)->method) && api_fits(path, (*held)->path))
+			*held = NULL;
+	}
+	(void)pthread_cond_broadcast(&a->let_go);
+	pthread_mutex_unlock(&a->lock);
 }
 
 /* ---- the log ---- */

@@ -77,6 +77,9 @@ bool api_wait_streams(struct api *a, const char *path, size_t n);
 void api_down(struct api *a);
 void api_up(struct api *a);
 
+/* Answers to such requests are delayed no more. */
+void api_let_go(struct api *a, const char *method, const char *path);
+
 /* What was asked so far. A request stays valid until api_stop(). */
 size_t api_seen_count(struct api *a);
 const struct api_request *api_seen(struct api *a, size_t i);

@@ -24,7 +24,8 @@ struct connection {
 	int fd; /* -1: free or closed */
 	bool started;
 	bool streaming;
-	char path[2048]; /* of the stream */
+	char path[2048];                /* of the stream */
+	const struct api_request *held; /* its answer is delayed; NULL: none is */
 };
 
 struct api {
@@ -34,6 +35,7 @@ struct api {
 	int port;
 	pthread_mutex_t handling; /* held while handle runs; taken before lock */
 	pthread_mutex_t lock;     /* everything below */
+	pthread_cond_t let_go;    /* an answer is delayed no more */
 	pthread_t acceptor;
 	int listener; /* -1: down */
 	int place; /* does not listen: it keeps the port while we are down, or somebody else would

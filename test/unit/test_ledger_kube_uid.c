@@ -2,6 +2,7 @@
 /* test: one uid at two replicas, or after a half claim: one claim, once, and nobody's "allowed"
  * loses what it rests on (rules R1, R3). */
 #include <pthread.h>
+#include <stdlib.h>
 
 #include "test/unit/ledger_fixture.h"
 #include "test/unit/test.h"
@@ -168,9 +169,31 @@ static void *take_slowly(void *arg)
 {
 	struct ledger_fixture *f = arg;
 
-	assert_int_equal(ledger_take(f, "u1", "app c 2 100%", 9000), 0);
+	assert_int_equal(ledger_take(f, "u1", "app c 2 100%", 20000), 0);
 	return NULL;
 }
+
+/* Until this replica knows the server's last state; false after 5 s. */
+static bool told_of(struct ledger_fixture *f, const char *server)
+{
+	char *text = kube_store_text(f->store, server);
+	char *at = strstr(text, "\"resourceVersion\":\"");
+	uint64_t version;
+	bool told = false;
+
+	assert_non_null(at);
+	version = strtoull(at + strlen("\"resourceVersion\":\""), NULL, 10);
+	free(text);
+	for (int i = 0; i < 1000 && !told; i++) {
+		if (i)
+			api_nap(5);
+		told = servers_version(f->r.servers, server) >= version;
+	}
+	return told;
+}
+
+/* An answer that waits for api_let_go(). */
+#define HELD_MS 30000
 
 /* What others do while a review waits for an answer comes too late on a machine that stands still:
  * false, and it is tried again. */
@@ -193,13 +216,14 @@ static bool replaced_while_it_is_taken_over(void)
 	kube_store_server(f.store, "a", 1, 16000, PART);
 	kube_store_server(f.store, "b", 1, 16000, PART);
 	ledger_fixture_begin(&f);
-	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 300, 1);
+	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), HELD_MS, 1);
 	assert_int_equal(pthread_create(&thread, NULL, take_slowly, &f), 0);
 	assert_true(api_wait(f.api, "PUT", STATUS_OF("a"), 1));
 	ledger_set_claims(&f, "a", OPEN);
 	ledger_set_claims(&f, "b", anew);
-	well = api_seen_of(f.api, "PUT", STATUS_OF("b")) == 0;
-	api_nap(800);
+	well = told_of(&f, "b") && api_seen_of(f.api, "PUT", STATUS_OF("b")) == 0;
+	api_let_go(f.api, "PUT", STATUS_OF("a"));
+	api_nap(500);
 	ledger_set_claims(&f, "a", anew);
 	well = well && ledger_puts(&f) == 1;
 	assert_int_equal(pthread_join(thread, NULL), 0);
@@ -240,20 +264,23 @@ static bool taken_over_while_it_is_given_back(void)
 	bool well;
 	char *text;
 
-	begin_busy(&f, 1, 4500);
+	begin_busy(&f, 1, HELD_MS);
 	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 1, 1);
-	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 400, 1);
+	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), HELD_MS, 1);
 	assert_int_equal(pthread_create(&thread, NULL, take_slowly, &f), 0);
 	assert_true(api_wait(f.api, "PUT", STATUS_OF("a"), 2));
 	lists = ledger_lists(&f);
-	kube_store_fault(f.store, STORE_SLOW, "GET", STORE_SERVERS, 600, 1);
+	kube_store_fault(f.store, STORE_SLOW, "GET", STORE_SERVERS, HELD_MS, 1);
 	ledger_set_claims(&f, "a", theirs);
-	well = api_wait(f.api, "GET", STORE_SERVERS "?limit=*", lists + 1);
-	api_nap(100);
+	well = told_of(&f, "a");
+	api_let_go(f.api, "PUT", STATUS_OF("a"));
+	well = well && api_wait(f.api, "GET", STORE_SERVERS "?limit=*", lists + 1);
 	kube_store_mute(f.store, true);
 	ledger_set_claims(&f, "b", theirs);
 	well = well && api_seen_of(f.api, "PUT", STATUS_OF("b")) == 1;
+	api_let_go(f.api, "GET", STORE_SERVERS "?*");
 	assert_int_equal(pthread_join(thread, NULL), 0);
+	api_let_go(f.api, "PUT", STATUS_OF("c"));
 	well = well && f.answer.ticket == 0;
 	text = kube_store_text(f.store, "a");
 	if (well)
