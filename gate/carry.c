@@ -239,19 +239,21 @@ static void leave_pipe(struct carry *c, struct carry_way *w)
 	w->pipe[0] = -1;
 }
 
-/* What was moved; 0: the end, or nothing can be moved now, and *ret_wait says that. */
-static int move(int from, int to, size_t len, size_t *ret_moved, bool *ret_wait, struct err *err)
+static int side_broke(struct err *err)
+{
+	return err_set(err, ERR_IO, "a side broke: %s", strerrordesc_np(errno));
+}
+
+/* What was moved; 0: the end, or nothing can be moved now. */
+static int move(int from, int to, size_t len, size_t *ret_moved, struct err *err)
 {
 	ssize_t n;
 
 	do
 		n = splice(from, NULL, to, NULL, len, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 	while (n < 0 && errno == EINTR);
-	*ret_wait = n < 0 && errno == EAGAIN;
 	*ret_moved = n > 0 ? (size_t)n : 0;
-	if (n >= 0 || *ret_wait)
-		return 0;
-	return err_set(err, ERR_IO, "a side broke: %s", strerrordesc_np(errno));
+	return n >= 0 || errno == EAGAIN ? 0 : side_broke(err);
 }
 
 static bool has_work(const struct carry_way *w)
@@ -259,26 +261,31 @@ static bool has_work(const struct carry_way *w)
 	return w->held > 0 ? w->out : w->in && !w->over;
 }
 
-/* Before a byte that was sent as urgent splice() sees nothing, for ever: recv() leaves it out. */
-static size_t pass_mark(const struct carry_way *w)
+/* Before a byte that was sent as urgent splice() sees nothing, for ever, or takes it for the end
+ * where that came behind it: recv() leaves it out, and alone tells the end. */
+static int pass_mark(struct carry_way *w, struct err *err)
 {
 	char some[256];
 	ssize_t n = recv(w->from, some, sizeof(some), MSG_DONTWAIT);
 
-	return n > 0 && write(w->pipe[1], some, (size_t)n) == n ? (size_t)n : 0;
+	w->over = n == 0;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n < 0 || (n > 0 && write(w->pipe[1], some, (size_t)n) != n))
+		return side_broke(err);
+	w->held = (size_t)n;
+	return 0;
 }
 
 /* A pipe is filled when it is empty: else "not now" might be its own word, and not the socket's.
  * Whoever had less than was asked for is not asked again: the loop tells when there is more. */
 static int fill(struct carry_way *w, struct err *err)
 {
-	bool dry;
-	int rc = move(w->from, w->pipe[1], SPLICE_BYTES, &w->held, &dry, err);
+	int rc = move(w->from, w->pipe[1], SPLICE_BYTES, &w->held, err);
 
-	if (dry)
-		w->held = pass_mark(w);
 	w->in = w->held == SPLICE_BYTES;
-	w->over = rc == 0 && !dry && w->held == 0;
+	if (rc == 0 && w->held == 0)
+		rc = pass_mark(w, err);
 	/* It may have ended itself meanwhile. */
 	if (w->over)
 		(void)shutdown(w->to, SHUT_WR);
@@ -287,9 +294,8 @@ static int fill(struct carry_way *w, struct err *err)
 
 static int drain(struct carry_way *w, struct err *err)
 {
-	bool full;
 	size_t n;
-	int rc = move(w->pipe[0], w->to, w->held, &n, &full, err);
+	int rc = move(w->pipe[0], w->to, w->held, &n, err);
 
 	w->held -= n;
 	w->bytes += n;

@@ -292,6 +292,18 @@ TEST(test_urgent_byte)
 	}
 }
 
+/* Nor does what came behind one, with the end behind it, pass for the end. */
+TEST(test_end_behind_an_urgent_byte)
+{
+	uint64_t to_server = 0, at_server = 0;
+
+	assert_int_equal(send(t.pod, "!", 1, MSG_OOB), 1);
+	assert_int_equal(put(t.pod, &to_server, 1000), 1000);
+	assert_int_equal(shutdown(t.pod, SHUT_WR), 0);
+	take(t.server, &at_server, to_server, true);
+	assert_true(t.carry.down.over && !t.over);
+}
+
 TESTS_BETWEEN(set_up, tear_down, test_who_does_not_read, test_pieces_of_all_sizes,
 	test_nobody_reads, test_end_behind_what_waits, test_both_ends_while_it_waits,
-	test_urgent_byte)
+	test_urgent_byte, test_end_behind_an_urgent_byte)
