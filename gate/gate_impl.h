@@ -23,6 +23,10 @@
  * is known. Beyond the first the oldest makes room, when it had a second. */
 #define GUESTS_WAITING_MAX 256
 #define GUESTS_OF_PEER_MAX 64
+/* All who come from one /64 of IPv6 and hold no claim have places and tries together, too: one of
+ * them cannot spend those, and with a network of addresses nobody has any number of either. */
+#define GUESTS_OF_NET_MAX 192
+#define GUESTS_OF_NET_TRIES 16 /* times a peer's */
 /* Nobody has all of --connections: of a pod that is known one in so many, rounded up, and as many
  * as this of them while they wait for its server. */
 #define GUESTS_OF_POD_PART 4
@@ -64,7 +68,7 @@ struct guest {
 	bool holds; /* it is a claim's, as far as is known: by its address, or after its review */
 	enum guest_stage stage;
 	int64_t since_ms, until_ms;
-	uint64_t peer;
+	uint64_t peer, net;        /* net/peers; net is 0 where it has none, or holds a claim */
 	char who[56];              /* its address */
 	struct client_socket *tls; /* in the mode `address` without TLS */
 	struct loop_watch tls_watch, plain_watch;
@@ -143,7 +147,7 @@ struct gate {
 	struct server_tls *tls;
 	uint64_t mark; /* of the certificate's files */
 	int64_t mark_ms;
-	struct peers peers;
+	struct peers peers, nets;
 	uint64_t secret; /* of the numbers of peers */
 	struct readmit readmit;
 	struct reviews *reviews;

@@ -121,7 +121,11 @@ void guest_cut(struct guest *x, const char *why)
 
 void guest_count_failed(struct guest *x)
 {
-	peers_failed(&x->gate->peers, x->peer, clock_ms());
+	int64_t now = clock_ms();
+
+	peers_failed(&x->gate->peers, x->peer, now);
+	if (x->net)
+		peers_failed(&x->gate->nets, x->net, now);
 }
 
 /* ---- those who come ---- */
@@ -137,18 +141,26 @@ static void name(const struct sockaddr_storage *from, char ret_who[static INET6_
 		(void)inet_ntop(AF_INET6, &v6->sin6_addr, ret_who, INET6_ADDRSTRLEN);
 }
 
+static bool may_try(const struct gate *g, uint64_t peer, uint64_t net)
+{
+	int64_t now = clock_ms();
+
+	return peers_may(&g->peers, peer, now) && (!net || peers_may(&g->nets, net, now));
+}
+
 /* Room for one more, of this peer? The oldest may have to go for it: of those that have shown no
  * claim, else of those whose token is being reviewed. Who is known to hold one is pushed out by
  * nobody, takes no place of the others', and needs none. */
-static bool has_room(struct gate *g, uint64_t peer, bool holds)
+static bool has_room(struct gate *g, uint64_t peer, uint64_t net, bool holds)
 {
 	struct guest *oldest = NULL, *asked = NULL;
-	size_t of_peer = 0, held = 0;
+	size_t of_peer = 0, of_net = 0, held = 0;
 
 	if (g->n_waiting + g->n_carrying >= g->o->connections)
 		return false;
 	for (struct guest *x = g->waiting; x; x = x->next) {
 		of_peer += x->peer == peer && x->stage < GUEST_REVIEW;
+		of_net += net && x->net == net && x->stage < GUEST_REVIEW;
 		held += x->holds;
 		/* the newest is the first */
 		if (x->holds)
@@ -158,7 +170,7 @@ static bool has_room(struct gate *g, uint64_t peer, bool holds)
 		else if (x->stage == GUEST_REVIEW)
 			asked = x;
 	}
-	if (of_peer >= GUESTS_OF_PEER_MAX)
+	if (of_peer >= GUESTS_OF_PEER_MAX || of_net >= GUESTS_OF_NET_MAX)
 		return false;
 	if (holds || g->n_waiting - held < GUESTS_WAITING_MAX)
 		return true;
@@ -248,16 +260,17 @@ static void welcome(struct gate *g, int fd, const struct sockaddr_storage *from)
 	struct guest *x;
 	struct err err = {0};
 	char who[INET6_ADDRSTRLEN];
-	uint64_t peer;
+	uint64_t peer, net;
 	bool holds, may;
 
 	name(from, who);
 	holds = gate_by_address(g) && guest_at(g, who, &(bool){0}, &(bool){0});
-	/* Others may have a whole network to come from. */
-	peer = holds ? address_host(from, g->secret) : address_peer(from);
+	peer = address_host(from, g->secret);
+	/* Who holds no claim may have a whole network to come from. */
+	net = holds ? 0 : address_network(from);
 	/* A session is something that can be tried. */
-	may = (holds && !g->profile.session) || peers_may(&g->peers, peer, clock_ms());
-	if (!may || !has_room(g, peer, holds)) {
+	may = (holds && !g->profile.session) || may_try(g, peer, net);
+	if (!may || !has_room(g, peer, net, holds)) {
 		metric_add(g->metrics, METRIC_REFUSED, may ? REFUSED_BUSY : REFUSED_TRIES, 0, 1);
 		log_line(&g->log, LOG_LEVEL_DEBUG, "no room", log_str("mode", gate_mode(g)),
 			log_str("peer", who));
@@ -274,6 +287,7 @@ static void welcome(struct gate *g, int fd, const struct sockaddr_storage *from)
 	}
 	x->gate = g;
 	x->peer = peer;
+	x->net = net;
 	x->holds = holds;
 	x->plain = -1;
 	x->since_ms = clock_ms();

@@ -392,6 +392,7 @@ static int serve(struct gate *g)
 
 	g->loop = g->others.fd = g->listener = g->signals = g->spare[0] = -1;
 	g->peers.per_minute = g->o->tries;
+	g->nets.per_minute = g->o->tries * GUESTS_OF_NET_TRIES;
 	/* What kube_config_release may be given before anything was read. */
 	g->kube = (struct kube_config){.ca_fd = -1, .cert_fd = -1, .key_fd = -1};
 	if (start(g, &err) == 0) {

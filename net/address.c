@@ -156,12 +156,21 @@ static uint64_t mixed(uint64_t x)
 	return x ^ (x >> 31);
 }
 
+uint64_t address_network(const struct sockaddr_storage *address)
+{
+	const struct sockaddr_in6 *v6 = (const void *)address;
+
+	if (address->ss_family == AF_INET || IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+		return 0;
+	return address_peer(address);
+}
+
 uint64_t address_host(const struct sockaddr_storage *address, uint64_t secret)
 {
 	const struct sockaddr_in6 *v6 = (const void *)address;
 	uint64_t key = address_peer(address), host;
 
-	if (address->ss_family == AF_INET || IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+	if (!address_network(address))
 		return key;
 	memcpy(&host, &v6->sin6_addr.s6_addr[8], sizeof(host));
 	key = mixed(key ^ mixed(host ^ secret));

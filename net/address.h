@@ -27,8 +27,10 @@ bool address_in_range(const struct sockaddr *address, struct slice range);
 /* Whom net/peers takes it for: of IPv6 the first 64 bits. An IPv4 address in an IPv6 one counts as
  * the IPv4 address. Never 0. */
 uint64_t address_peer(const struct sockaddr_storage *address);
-/* The same for who is known to have this one address: of IPv6 all 128 bits. With a random secret
- * nobody can choose addresses whose numbers are those of others. */
+/* The same for one address: of IPv6 all 128 bits. With a random secret nobody can choose addresses
+ * whose numbers are those of others. */
 uint64_t address_host(const struct sockaddr_storage *address, uint64_t secret);
+/* The network that whoever has the address may have all of: of IPv6 the first 64 bits; 0: none. */
+uint64_t address_network(const struct sockaddr_storage *address);
 
 #endif

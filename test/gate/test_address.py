@@ -135,27 +135,45 @@ def fixture_ipv6():
 
 
 def test_network_of_addresses(ipv6, make):
-    """Who has all of an IPv6 network to come from has no more tries and places than another; who holds a claim there is a peer by himself."""
+    """Who has one address of an IPv6 network spends his own tries and places; who has all of it those of the network; who holds a claim there is a peer by himself."""
     pod, others, elsewhere = "fd00:77::5", [f"fd00:77::{i}" for i in range(6, 12)], "fd00:77:0:1::6"
     ipv6("fd00:77::1", pod, *others, elsewhere)
     world = make(spec={"mode": "address", "session": {"header": "x-lupine-session"}}, options=("--look", "0", "--tries", "3", "--listen", ":0"))
     port = int(world.gate.log().rpartition(" port=")[2].split()[0])
-    uid = world.api.claim(podIPs=[pod])
-    until(lambda: world.metric("claims") == 1, "claim")
 
     def dial(source):
         return socket.create_connection(("fd00:77::1", port), WAIT_S, (source, 0))
-    for n in range(3):
-        reset(dial(others[n]))
-        until(lambda n=n: world.refused("no_claim") == n + 1, "count")
-    for one in others[3:]:
-        assert_refused(dial(one))
-    until(lambda: world.refused("tries") == 3, "refusal for tries")
-    reset(dial(elsewhere))
-    until(lambda: world.refused("no_claim") == 4, "count")
-    with dial(pod) as s:
+
+    def is_let_in(s, uid):
         s.sendall(first_request(uid))
         assert s.recv(1) == b"\r"
+
+    def new_pod_comes_in(source):
+        """Its address is in no claim yet when it comes."""
+        with dial(source) as s:
+            until(lambda: world.metric('connections{stage="waiting"}') > 0, "connection")
+            is_let_in(s, world.api.claim(podIPs=[source]))
+    for n in range(3):
+        reset(dial(others[0]))
+        until(lambda n=n: world.refused("no_claim") == n + 1, "count")
+    assert_refused(dial(others[0]))
+    until(lambda: world.refused("tries") == 1, "refusal for tries")
+    new_pod_comes_in(others[1])
+    with contextlib.ExitStack() as crowd:
+        for _ in range(64):
+            crowd.enter_context(dial(others[2]))
+        assert_refused(dial(others[2]))
+        until(lambda: world.refused("busy") == 1, "refusal for places")
+        new_pod_comes_in(others[3])
+    until(lambda: world.refused("no_claim") == 67, "count")
+    assert_refused(dial(others[4]))
+    until(lambda: world.refused("tries") == 2, "refusal for the network's tries")
+    reset(dial(elsewhere))
+    until(lambda: world.refused("no_claim") == 68, "count")
+    uid = world.api.claim(podIPs=[pod])
+    until(lambda: world.metric("claims") == 3, "claim")
+    with dial(pod) as s:
+        is_let_in(s, uid)
     # What he tries himself counts for him.
     for n in range(3):
         with dial(pod) as s:
@@ -163,7 +181,7 @@ def test_network_of_addresses(ipv6, make):
             assert_refused(s)
         until(lambda n=n: world.refused("session") == n + 1, "count")
     assert_refused(dial(pod))
-    assert world.refused("tries") == 4
+    assert world.refused("tries") == 3
 
 
 def reset(s):

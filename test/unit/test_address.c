@@ -149,5 +149,20 @@ TEST(hosts)
 			host_of("fd00:1::1", secret) != host_of("fd00:2::b7:59a6:cba5", secret));
 }
 
+static uint64_t network_of(const char *text)
+{
+	struct sockaddr_storage s = address_of(text);
+
+	return address_network(&s);
+}
+
+TEST(networks)
+{
+	assert_true(network_of("10.0.0.1") == 0 && network_of("::ffff:10.0.0.1") == 0);
+	assert_true(network_of("fd00:1::1") == network_of("fd00:1::2"));
+	assert_true(network_of("fd00:1::1") != network_of("fd00:1:0:1::1"));
+	assert_true(network_of("::1") != 0);
+}
+
 TESTS(special_addresses_are_not_public, others_are_public, other_families_are_nothing, ranges,
-	peers, hosts)
+	peers, hosts, networks)
