@@ -260,6 +260,13 @@ static enum children_answer start(
 	return CHILDREN_WAIT;
 }
 
+static void give_up(struct child *s, const char *why)
+{
+	(void)snprintf(s->why, sizeof(s->why), "%s", why);
+	fail(s);
+	child_end(s);
+}
+
 enum children_answer children_want(struct children *all, const struct picture_claim *claim,
 	struct sockaddr_in *ret, struct err *err)
 {
@@ -272,6 +279,10 @@ enum children_answer children_want(struct children *all, const struct picture_cl
 		return CHILDREN_FAILED;
 	}
 	s->idle_ms = clock_ms();
+	/* Its parent has others of its family to end yet, and perhaps MPS to ask: one of them may
+	 * have its socket still, where connections would come, and wait for nobody. */
+	if (s->state == CHILD_UP && family_is_named(s->pid, KEEP_ALONE))
+		give_up(s, "it has ended by itself");
 	if (s->state == CHILD_ENDING && (s->stuck || (!s->over && clock_ms() < s->again_ms))) {
 		(void)err_set(err, ERR_REFUSED, "%s", s->why);
 		return CHILDREN_FAILED;
@@ -315,28 +326,12 @@ void children_claims(struct children *all, const struct picture *p)
 	}
 }
 
-static void give_up(struct child *s, const char *why)
-{
-	(void)snprintf(s->why, sizeof(s->why), "%s", why);
-	fail(s);
-	child_end(s);
-}
-
 void children_overdone(struct children *all, const char *uid)
 {
 	struct child *s = find(all, uid);
 
 	if (s && (s->state == CHILD_UP || s->state == CHILD_STARTING))
 		give_up(s, "it took more of a GPU than its claim has");
-}
-
-/* Its parent, which lives, has MPS to ask. */
-void children_refused(struct children *all, const char *uid)
-{
-	struct child *s = find(all, uid);
-
-	if (s && s->state == CHILD_UP && family_is_named(s->pid, KEEP_ALONE))
-		give_up(s, "it has ended by itself");
 }
 
 int children_try(struct children *all, const struct picture_claim *claim, const char *share,

@@ -36,16 +36,13 @@ int children_new(const struct children_config *config, struct children **ret, st
 /* NULL-safe. The processes live on. */
 void children_free(struct children *s);
 
-/* The server of this claim is wanted: where it listens, once it does. */
+/* The server of this claim is wanted: where it listens, once it does. One that has ended, while
+ * what came of it has not, is ended. */
 enum children_answer { CHILDREN_WAIT, CHILDREN_READY, CHILDREN_FAILED };
 enum children_answer children_want(struct children *all, const struct picture_claim *claim,
 	struct sockaddr_in *ret, struct err *err);
 /* A connection to that one begins (+1) or has ended (-1). */
 void children_used(struct children *all, const char *uid, int change);
-
-/* The server of this claim has refused one. Where it has ended, and what came of it cannot be
- * ended, it is one that is ended. */
-void children_refused(struct children *all, const char *uid);
 
 /* Whose claims these are not, and whose claim has become another, are ended. */
 void children_claims(struct children *all, const struct picture *p);

@@ -289,7 +289,6 @@ static bool find_claim(struct guest *x)
 
 static bool is_not_taken(struct guest *x, const char *text)
 {
-	children_refused(x->gate->children, x->uid);
 	guest_refuse(x, REFUSED_SERVER, FRAME_NO_SERVER, text);
 	return !x->dead;
 }

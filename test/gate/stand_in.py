@@ -8,6 +8,7 @@
     sink    read to the end, then tell that
     pour N  send N bytes, then end
     hide    leave a grandchild in a session of its own, which nothing but a parent's parent finds, and tell its pid
+    heir    the same, and it has the server's socket still
     take N  leave a child that has N bytes of the GPU (test/probe/fake_present.h), and tell its pid
     run     leave a process that goes on as its own child again and again, so that no pid of it lives long; TERM is passed over
     die     end the whole server
@@ -35,7 +36,7 @@ def tell_env():
                        "no_new_privs": status["NoNewPrivs"], "fds": sorted(int(n) for n in os.listdir("/proc/self/fd"))}).encode() + b"\n"
 
 
-def hide():
+def hide(heir=False):
     """A grandchild, through a child that ends: its parent is whoever takes up orphans."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -45,7 +46,8 @@ def hide():
         if os.fork() == 0:
             os.setsid()
             os.write(writer, b"%d\n" % os.getpid())
-            os.closerange(0, 256)
+            if not heir:
+                os.closerange(0, 256)
             time.sleep(600)
         os._exit(0)
     os.waitpid(child, 0)
@@ -91,6 +93,8 @@ def serve(c):
         c.sendall(tell_env())
     elif word == b"hide":
         c.sendall(hide())
+    elif word == b"heir":
+        c.sendall(hide(heir=True))
     elif word == b"take":
         c.sendall(take(int(rest[0])))
     elif word == b"run":
