@@ -31,7 +31,7 @@ struct children_config {
 
 /* Everything in config is borrowed. Finds what another gate has left: those of this very profile
  * are kept until children_claims() knows better, others are ended. ERR_NOTFOUND (the account),
- * ERR_IO (the folder), ERR_INVALID (not ours alone), ERR_NOMEM. */
+ * ERR_IO (the folder), ERR_INVALID (not ours alone), ERR_CONFLICT (another gate's), ERR_NOMEM. */
 int children_new(const struct children_config *config, struct children **ret, struct err *err);
 /* NULL-safe. The processes live on. */
 void children_free(struct children *s);

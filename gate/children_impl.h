@@ -48,6 +48,7 @@ struct child {
 
 struct children {
 	struct children_config cfg;
+	int lock;      /* our folder: while it is open no other gate begins */
 	bool switches; /* to the profile's account: */
 	uid_t uid;
 	gid_t gid;

@@ -3,15 +3,21 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/text.h"
 #include "gate/children_impl.h"
 #include "gate/process/account.h"
+
+/* Of tries to lock the folder, 20 ms apart. */
+#define TRIES 50
 
 static int no_account(const char *user, struct err *err)
 {
@@ -58,6 +64,31 @@ static int look_at_folder(const char *path, struct err *err)
 			"%s: expected a folder that is gpugate's, and that nobody else may write "
 			"to",
 			path);
+	return 0;
+}
+
+/* Else another gate would end our servers, or take them for its own. The kernel gives the lock up
+ * with our end. A process that was to become a server's parent has it, too, for the moment until it
+ * has closed what it was born with: a gate that was killed then is waited for. */
+static int lock_folder(struct children *s, struct err *err)
+{
+	const struct timespec soon = {.tv_nsec = 20000000};
+	const char *path = s->cfg.state_dir;
+
+	s->lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->lock < 0)
+		return err_set(err, ERR_IO, "%s: %s", path, strerrordesc_np(errno));
+	for (int i = 0; flock(s->lock, LOCK_EX | LOCK_NB) != 0; i++) {
+		if (errno != EWOULDBLOCK)
+			return err_set(
+				err, ERR_IO, "%s: no lock: %s", path, strerrordesc_np(errno));
+		if (i == TRIES)
+			return err_set(err, ERR_CONFLICT,
+				"%s: another gpugate has its servers there: end that one, or "
+				"start this one with a --state of its own",
+				path);
+		(void)nanosleep(&soon, NULL);
+	}
 	return 0;
 }
 
@@ -141,9 +172,12 @@ int children_new(const struct children_config *config, struct children **ret, st
 	if (!s)
 		return err_set(err, ERR_NOMEM, "out of memory for the servers");
 	s->cfg = *config;
+	s->lock = -1;
 	rc = find_account(s, err);
 	if (rc == 0)
 		rc = look_at_folder(config->state_dir, err);
+	if (rc == 0)
+		rc = lock_folder(s, err);
 	if (rc == 0) {
 		find_cgroups(s);
 		rc = take_up_all(s, err);
@@ -158,8 +192,11 @@ int children_new(const struct children_config *config, struct children **ret, st
 
 void children_free(struct children *s)
 {
-	for (size_t i = 0; s && i < s->top; i++)
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->top; i++)
 		if (s->server[i])
 			child_free(s->server[i]);
+	child_close(&s->lock);
 	free(s);
 }

@@ -471,6 +471,21 @@ def test_state_folder_is_ours_alone(world):
     assert done.returncode == 2 and "nobody else may write to" in done.stderr
 
 
+def test_another_gate_at_the_same_folder(world):
+    """It does not begin, and the first goes on. Is that killed, the next one takes its place, though what the first has started lives."""
+    pod = world.holder()
+    pid = pod.env()["pid"]
+    words = list(world.gate.process.args)
+    for word, port in zip(("--listen", "--status"), servers.free_ports(2)):
+        words[words.index(word) + 1] = f"127.0.0.1:{port}"
+    done = subprocess.run(words, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert done.returncode == 1 and f"{world.state}: another gpugate has its servers there: end that one, or start this one" in done.stderr
+    assert pod.env()["pid"] == pid and world.left() == sorted([pod.uid, f"{pod.uid}.json"])
+    world.gate.kill()
+    world.start()
+    assert until(lambda: again(pod), "connection")["pid"] == pid
+
+
 def test_servers_of_the_environment(world):
     """As in a pod, where a kubelet expands nothing in a probe's command."""
     port = str(world.holder().port)
