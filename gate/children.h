@@ -80,6 +80,7 @@ int64_t children_turn(struct children *all);
 
 struct children_facts {
 	size_t running, ending, stuck; /* stuck: of ending, as MPS does not answer */
+	size_t under_mps;              /* of ending: MPS is asked first */
 	bool apart;                    /* each has an account of its own */
 	uint64_t starts, failures;     /* that did not start, or ended by themselves */
 };

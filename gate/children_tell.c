@@ -39,6 +39,7 @@ struct children_facts children_facts(const struct children *all)
 		f.running += s && (s->state == CHILD_STARTING || s->state == CHILD_UP);
 		f.ending += s && s->state == CHILD_ENDING;
 		f.stuck += s && s->stuck;
+		f.under_mps += s && s->state == CHILD_ENDING && s->mps;
 	}
 	return f;
 }

@@ -20,6 +20,7 @@
 #include "base/signals.h"
 #include "gate/gate_impl.h"
 #include "gate/process/family.h"
+#include "gate/process/mps_ask.h"
 #include "net/listener.h"
 #include "net/tls_identity.h"
 
@@ -34,10 +35,17 @@
 #define BLIND_MS 50
 /* Until all servers have ended, at the end. */
 #define FAREWELL_MS 3000
+/* Where MPS is asked, beyond the grace: whoever manages us may kill them all with us, and those
+ * that MPS has not ended would take others along. */
+#define FAREWELL_MPS_MS (MPS_PATIENCE_MS + 1000)
+/* What systemd's unit and the DaemonSet give us. */
+#define STOP_MS 15000
 #define POLL_MAX (3 + REVIEWS_MAX + 2 * STATUS_POLL_MAX)
 #define EXIT_USAGE 2
 
 _Static_assert(POLL_MAX <= LOOP_OTHERS_MAX, "the loop must have room for each of them");
+_Static_assert(
+	SERVER_PROFILE_GRACE_MAX_MS + FAREWELL_MPS_MS < STOP_MS, "else we are killed before");
 
 /* ---- the GPUServer ---- */
 
@@ -231,18 +239,24 @@ static void run(struct gate *g)
 	}
 }
 
+static bool has_servers(const struct gate *g, int64_t began)
+{
+	struct children_facts f = children_facts(g->children);
+	int64_t ms = f.under_mps > 0 ? g->profile.grace_ms + FAREWELL_MPS_MS : FAREWELL_MS;
+
+	return f.running + f.ending > 0 && clock_ms() < began + ms;
+}
+
 /* Connections and servers are ours alone: nothing of them stays. */
 static void farewell(struct gate *g)
 {
-	int64_t until = clock_ms() + FAREWELL_MS;
-	struct children_facts f;
+	int64_t began = clock_ms();
 
 	guests_cut_all(g);
 	(void)loop_others_are(&g->others, NULL, 0);
 	selftest_end(&g->selftest);
 	children_end(g->children);
-	for (f = children_facts(g->children); f.running + f.ending > 0 && clock_ms() < until;
-		f = children_facts(g->children)) {
+	while (has_servers(g, began)) {
 		(void)loop_turn(g->loop, 20);
 		(void)children_turn(g->children);
 	}

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Plays nvidia-cuda-mps-control: one command of its standard input, in the folder that it finds its daemon by. There `clients` has those of the
-server whose pid is in `server`, `mode` says how it answers (well, fails, hangs, refuses WORD, elsewhere: its server's number is another's here), `asked`
+server whose pid is in `server`, `mode` says how it answers (well, late, fails, hangs, refuses WORD, elsewhere: its server's number is another's here), `asked`
 is what it was asked, and `heard` is whom it was told to end, with whether the client lived then."""
 import os
 import sys
@@ -22,6 +22,8 @@ def main():
         f.write(word + "\n")
     if mode == "fails":
         sys.exit("Cannot find MPS control daemon process")
+    if mode == "late" and word == "get_server_list":
+        time.sleep(4)
     if mode == "hangs":
         time.sleep(600)
     if word == "terminate_client":

@@ -168,10 +168,12 @@ def test_next_gate_of_another_profile(pair):
     until(lambda: not alive(two.pid) and not alive(two.innocent), "end of the servers")
 
 
-def test_gate_that_is_told_to_end(pair):
-    two = pair("well")
-    two.world.gate.end()
-    until(lambda: not alive(two.pid) and not alive(two.innocent), "end of the servers")
+@pytest.mark.parametrize("answers", ["well", "late"])
+def test_gate_that_is_told_to_end(pair, answers):
+    """It waits for MPS's answer: with its end may come that of all that it has started, by whoever manages it."""
+    two = pair(answers)
+    status, _ = two.world.gate.end()
+    assert status == 0 and not alive(two.pid) and not alive(two.innocent)
     assert sorted(two.mps.heard()) == sorted(two.mps.ends(pid) for pid in (two.pid, two.innocent))
 
 
