@@ -172,7 +172,7 @@ int64_t selftest_turn(struct selftest *t, const struct picture *p)
 	int64_t now = clock_ms(), until;
 	const char *why;
 
-	if (t->state == SELFTEST_DONE || (t->state == SELFTEST_DUE && !p->gated))
+	if (t->state == SELFTEST_DONE || (t->state == SELFTEST_DUE && (!p || !p->gated)))
 		return -1;
 	if (t->state == SELFTEST_DUE && now < t->again_ms)
 		return t->again_ms - now;

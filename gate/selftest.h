@@ -43,7 +43,7 @@ struct selftest {
 	bool told; /* why it is not known */
 };
 
-/* Do what is due; milliseconds until more is, -1: nothing is. */
+/* Do what is due; milliseconds until more is, -1: nothing is. Without a picture none begins. */
 int64_t selftest_turn(struct selftest *t, const struct picture *p);
 /* Somebody has looked at the GPUs. */
 void selftest_looked(struct selftest *t, const struct usage_look *look);

@@ -229,8 +229,8 @@ static void run(struct gate *g)
 		limit_ms = sooner(limit_ms, CERT_LOOK_MS);
 		if (g->gpus)
 			limit_ms = sooner(limit_ms, gate_usage_turn(g));
-		if (g->readable)
-			limit_ms = sooner(limit_ms, selftest_turn(&g->selftest, &g->picture));
+		limit_ms = sooner(
+			limit_ms, selftest_turn(&g->selftest, g->readable ? &g->picture : NULL));
 		if (g->status)
 			status_server_turn(g->status);
 		if (g->tell)

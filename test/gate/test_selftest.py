@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import pytest
+from quick_time import Time
 from test_usage import FAKE, Nvml, usage
 from world import GIB, GPUS, PROGRAM, alive, servers, until
 
@@ -34,7 +35,7 @@ def begin(make, env, *options, usage_spec=None, mode="up", more=None, gated=True
     shutil.copy(LIBRARY, lib)
     try:
         world = make(mode, {"env": {**env, "LD_LIBRARY_PATH": lib}, **({"usage": usage_spec} if usage_spec else {}), **(more or {})},
-                     options=options or ("--look", "0"))
+                     options=options or ("--look", "0"), wrap=api.get("wrap", ()))
         world.library = lib
         for uid, gpu in api.get("claims", {}).items():
             world.api.claim(uid, gpus=((gpu, 8 * GIB),))
@@ -181,6 +182,21 @@ def test_a_driver_that_hangs(make):
             with pytest.raises(TimeoutError):
                 s.recv(1)
             world.gate.end()
+        until(lambda: not alive(pid), "its end")
+
+
+@pytest.mark.skipif(servers.SANITIZED, reason="two minutes, which nothing makes quicker there")
+def test_a_driver_that_hangs_and_no_gpuserver(make, tmp_path):
+    """Its time runs out all the same."""
+    clock = Time(str(tmp_path / "time"))
+    with with_world(make, {**HAMI, "FAKE_CUDA_HANG": "1"}, wrap=("env", *(f"{k}={v}" for k, v in clock.env().items()))) as world:
+        (pid,) = until(lambda: takers(world), "self-test")
+        with world.api.lock:
+            world.api.there = False
+            world.api.tell("DELETED")
+        until(lambda: "has been deleted" in world.get("/readyz")[1], "word of it")
+        clock.goes_on(125)
+        world.gate.until(lambda: "it takes too long" in world.gate.log(), "end of its time")
         until(lambda: not alive(pid), "its end")
 
 
