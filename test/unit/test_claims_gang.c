@@ -221,6 +221,27 @@ TEST(r19_who_decided_has_ended_and_nobody_was_let_go)
 	assert_false(pod_is_let_go(api, "u3", 300));
 }
 
+/* A part of u2's claim that spans two servers, one of which names its gang no more. */
+#define OF_TWO_SERVERS(gpu, more)                                                                  \
+	"{'uid':'u2','namespace':'n','name':'g1','state':'bound','plan':'0000000000000000',"       \
+	"'since':'2026-11-21T09:30:00Z','take':'00000000000000aa','servers':['a','b']," more       \
+	"'gpus':[{'id':'" gpu "','bytes':" WHOLE "}]}"
+
+/* The leader has settled one part of a claim and died before the other; who decided was deleted.
+ * Whoever settles has seen the decision: the claim stands, and nobody waits for it. */
+TEST(r19_half_settled_and_who_decided_has_ended)
+{
+	put("a", STATUS(OF_TWO_SERVERS("gpu-0", "")));
+	put("b", STATUS(OF_TWO_SERVERS("gpu-0", "'gang':'u1',")));
+	pod_put_waiting(api, "g1", "u2", PLAN_GANG("g", "2", "2", "100"), 30);
+	pod_put_waiting(api, "w", "w1", PLAN_WAITS("1", "100"), 40);
+	claims_api_run(api);
+	assert_true(pod_is_let_go(api, "w1", SOON));
+	assert_true(pod_is_let_go(api, "u2", SOON));
+	assert_false(status_has(api, "b", "'gang'", 0));
+	assert_true(status_has(api, "a", OF_TWO_SERVERS("gpu-0", ""), 0));
+}
+
 #define OF_NEXT(uid, name, server, gpu, gang, more)                                                \
 	"{'uid':'" uid "','namespace':'n','name':'" name                                           \
 	"','state':'bound','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':"       \
@@ -528,10 +549,11 @@ TEST(w9_a_gang_says_why)
 
 TESTS_BETWEEN(set_up, tear_down, r19_nobody_is_torn, r19_a_leader_dies, r19_taken_back,
 	r19_who_decided_has_ended, r19_who_decided_has_ended_and_nobody_was_let_go,
-	r19_who_decided_follows_another, w11_who_is_missing_joins_first,
-	w11_who_is_being_deleted_is_not_missing, w11_who_is_gone_by_force_has_his_seat,
-	w11_who_is_gone_by_force_counts_as_he_asked, w11_no_more_than_it_began_with,
-	w11_no_more_than_can_be_read, w11_a_gang_that_has_ended_has_no_seats, w11_another_size,
+	r19_half_settled_and_who_decided_has_ended, r19_who_decided_follows_another,
+	w11_who_is_missing_joins_first, w11_who_is_being_deleted_is_not_missing,
+	w11_who_is_gone_by_force_has_his_seat, w11_who_is_gone_by_force_counts_as_he_asked,
+	w11_no_more_than_it_began_with, w11_no_more_than_can_be_read,
+	w11_a_gang_that_has_ended_has_no_seats, w11_another_size,
 	w11_an_adopted_claim_says_how_many_began, w11_an_adopted_claim_says_of_which_gang,
 	w11_as_many_as_the_job_says, w11_a_job_that_grows, w11_a_job_of_its_own_namespace,
 	w9_a_gang_says_why)

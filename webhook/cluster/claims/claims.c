@@ -85,11 +85,13 @@ static bool see_record(struct claims *c, const char *server, const struct claim_
 		h->grace_s = 0;
 		h->bytes = 0;
 		h->began = (struct gang_began){0};
+		h->settled = false;
 	}
 	h->agree = h->agree && own && h->list_hash == list && !r->open;
 	h->open = h->open || r->open;
 	h->n_records++;
 	h->takes += r->take;
+	h->settled = h->settled || !r->gang;
 	if (r->gang) {
 		h->gang = arena_strdup(&p->arena, slice_of(r->gang));
 		p->gangs = true;

@@ -18,7 +18,8 @@ static bool decides(const struct holder *h)
 }
 
 /* One that follows another now decides nothing any more: a leader that stood still has written one
- * more of what the next one has taken back, and decided anew. */
+ * more of what the next one has taken back, and decided anew. Of a claim that is settled on one of
+ * its servers somebody has seen the decision, whatever has become of who made it. */
 void gang_look(struct claims *c)
 {
 	for (size_t i = 0; i < c->n_buckets; i++)
@@ -31,6 +32,8 @@ void gang_look(struct claims *c)
 				       (first->gang && !decides(first));
 			if (first && first != h)
 				first->n_follow++;
+			if (h->settled && holder_complete(h))
+				h->undecided = false;
 		}
 }
 

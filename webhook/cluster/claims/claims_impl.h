@@ -93,6 +93,7 @@ struct holder {
 		       (R19) */
 	bool open;  /* one is */
 	bool pending, unbound;
+	bool settled; /* one names no gang, or none any more */
 	bool undecided;
 	bool seated; /* its pod is there, and has a seat in its gang */
 	char uid[];
