@@ -242,6 +242,31 @@ TEST(r19_half_settled_and_who_decided_has_ended)
 	assert_true(status_has(api, "a", OF_TWO_SERVERS("gpu-0", ""), 0));
 }
 
+/* A part of a claim that cannot be taken back, since its server cannot be read: whose it is waits,
+ * and so does his gang, and nobody else. */
+TEST(r19_a_part_that_nobody_can_take_back)
+{
+	put("a", STATUS(""));
+	put("b", STATUS(""));
+	put("c", STATUS(""));
+	/* as long as nobody says that its pod is not there it stands */
+	pods_get_status(api, 500);
+	claims_api_run(api);
+	status_put(api, "b",
+		STATUS("{'uid':'u2','namespace':'n','name':'g1','state':'bound','plan':"
+		       "'0000000000000000','since':'2026-11-21T09:30:00Z','take':"
+		       "'00000000000000aa','servers':['b','c'],'gpus':[{'id':'gpu-0','bytes':" WHOLE
+		       "}]}"));
+	status_put(api, "b", "{'version':1,'gpus':[],'claims':7}");
+	put_gang(OF_TWO, 2);
+	pod_put_waiting(api, "w", "w1", PLAN_WAITS("1", "100"), 40);
+	pods_get_status(api, 0);
+	assert_true(pod_is_let_go(api, "w1", SOON));
+	assert_int_equal(let_go('u', 2, 300), 0);
+	status_put(api, "b", STATUS(""));
+	assert_int_equal(let_go('u', 2, SOON), 2);
+}
+
 #define OF_NEXT(uid, name, server, gpu, gang, more)                                                \
 	"{'uid':'" uid "','namespace':'n','name':'" name                                           \
 	"','state':'bound','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':"       \
@@ -549,11 +574,11 @@ TEST(w9_a_gang_says_why)
 
 TESTS_BETWEEN(set_up, tear_down, r19_nobody_is_torn, r19_a_leader_dies, r19_taken_back,
 	r19_who_decided_has_ended, r19_who_decided_has_ended_and_nobody_was_let_go,
-	r19_half_settled_and_who_decided_has_ended, r19_who_decided_follows_another,
-	w11_who_is_missing_joins_first, w11_who_is_being_deleted_is_not_missing,
-	w11_who_is_gone_by_force_has_his_seat, w11_who_is_gone_by_force_counts_as_he_asked,
-	w11_no_more_than_it_began_with, w11_no_more_than_can_be_read,
-	w11_a_gang_that_has_ended_has_no_seats, w11_another_size,
+	r19_half_settled_and_who_decided_has_ended, r19_a_part_that_nobody_can_take_back,
+	r19_who_decided_follows_another, w11_who_is_missing_joins_first,
+	w11_who_is_being_deleted_is_not_missing, w11_who_is_gone_by_force_has_his_seat,
+	w11_who_is_gone_by_force_counts_as_he_asked, w11_no_more_than_it_began_with,
+	w11_no_more_than_can_be_read, w11_a_gang_that_has_ended_has_no_seats, w11_another_size,
 	w11_an_adopted_claim_says_how_many_began, w11_an_adopted_claim_says_of_which_gang,
 	w11_as_many_as_the_job_says, w11_a_job_that_grows, w11_a_job_of_its_own_namespace,
 	w9_a_gang_says_why)

@@ -32,13 +32,12 @@ static struct holder *holder_of(struct queueing *q, const struct queue_pod *pod)
 	return h && holder_rest(h) ? h : NULL;
 }
 
-/* Who has a whole claim waits for nothing but its gate to fall. *ret_halves: how many have a part
- * of one. False: out of memory. */
-static bool find_waiting(struct queueing *q, size_t *ret_halves)
+/* Who has a whole claim waits for nothing but its gate to fall. False: out of memory. */
+static bool find_waiting(struct queueing *q)
 {
 	size_t i = 0;
 
-	*ret_halves = 0;
+	q->n_halves = 0;
 	q->who = arena_array(&q->arena, q->n, sizeof(struct holder *));
 	while (q->who && i < q->n) {
 		struct pod_waiting *one = q->list[i];
@@ -52,7 +51,9 @@ static bool find_waiting(struct queueing *q, size_t *ret_halves)
 			q->list[q->n] = one;
 			continue;
 		}
-		*ret_halves += h->n_records > 0;
+		q->n_halves += h->n_records > 0;
+		/* it is counted as one that waits */
+		h->seated = true;
 		q->who[i++] = h;
 	}
 	return q->who != NULL;
@@ -254,22 +255,20 @@ static void run(struct queueing *q)
 {
 	struct claims *c = q->c;
 	struct err err = {0};
-	size_t halves;
 	bool good;
 
 	q->words = clock_ms() >= c->why_ms;
-	good = find_waiting(q, &halves);
+	good = find_waiting(q);
 
 	/* The first look of a leader: the last one's claims may not be in its picture yet. */
-	if (good && (halves > 0 || !c->queue_begun)) {
+	if (good && (q->n_halves > 0 || !c->queue_begun)) {
 		if (!mend_halves(q))
 			return;
 		c->queue_begun = true;
-		good = find_waiting(q, &halves);
-		if (good && halves > 0) {
+		good = find_waiting(q);
+		/* Others have their turn all the same. */
+		if (good && q->n_halves > 0)
 			claims_until(c, clock_ms());
-			return;
-		}
 	}
 	if (!good || decide(q, &err) < 0) {
 		log_text(c->cfg->log, LOG_LEVEL_ERROR, "out of memory for the queue");

@@ -19,6 +19,7 @@ struct queueing {
 	size_t n, n_list;
 	struct arena arena;
 	struct holder **who;
+	size_t n_halves; /* of who, that have a part of a claim: it counts as taken */
 	struct pool_view pool;
 	struct queue_pod *pods;
 	struct demand *demands;

@@ -121,6 +121,21 @@ static bool is_capped(const struct queueing *q, const struct queue_pod *pod)
 	return q->capped && q->capped[pod - q->pods];
 }
 
+/* Has it, or one of its gang, a part of a claim that could not be taken back yet? It begins when
+ * that is gone. */
+static bool is_half(const struct queueing *q, size_t i)
+{
+	const struct queue_pod *pod = &q->pods[i];
+
+	for (size_t k = 0; q->n_halves > 0 && k < q->n; k++)
+		if (q->who[k]->n_records > 0 &&
+			(k == i || (pod->gang.at && q->pods[k].gang.at &&
+					   slice_eq(q->pods[k].namespace, pod->namespace) &&
+					   queue_compare_gang(&q->pods[k], pod) == 0)))
+			return true;
+	return false;
+}
+
 /* Who starts, in the queue's order. NULL: out of memory. */
 static size_t *by_place(struct queueing *q)
 {
@@ -168,7 +183,7 @@ void start_all(struct queueing *q)
 		size_t i = order[k], before = q->round.entries[i].before;
 
 		first = unit_of(q, &q->pods[i]);
-		if (!first && q->n_starts >= STARTS_MAX)
+		if ((!first && q->n_starts >= STARTS_MAX) || is_half(q, i))
 			continue;
 		*s = (struct starting){.pod = q->list[i],
 			.next = first ? first->next : NULL,
