@@ -291,6 +291,22 @@ TEST(r19_who_decided_follows_another)
 	assert_true(status_has_not(api, "a", "'u1'", SOON));
 }
 
+/* A leader that stood still has written a part of what is taken back by now, beside the claim that
+ * the next has decided: that part goes, and the claim stays. */
+TEST(r19_a_stale_part_beside_a_claim_that_is_decided)
+{
+	put("a", STATUS(OF_GANG("u1", "g0", "gpu-0", "") "," OF_GANG("u2", "g1", "gpu-1", "")));
+	put("b", STATUS(OF_NEXT("u2", "g1", "b", "gpu-0", "u9", "")));
+	put_gang(OF_TWO, 2);
+	claims_api_run(api);
+	assert_int_equal(let_go('u', 2, SOON), 2);
+	assert_false(status_has(api, "b", "'u2'", 0));
+	assert_true(status_has(api, "a",
+		"'uid':'u2','namespace':'n','name':'g1','state':'bound','plan':'0000000000000000',"
+		"'since':'2026-11-21T09:30:00Z','take':'00000000000000aa'",
+		0));
+}
+
 /* A member that is made anew goes before an older pod; one that asks more than its gang did goes
  * behind it. */
 TEST(w11_who_is_missing_joins_first)
@@ -575,10 +591,11 @@ TEST(w9_a_gang_says_why)
 TESTS_BETWEEN(set_up, tear_down, r19_nobody_is_torn, r19_a_leader_dies, r19_taken_back,
 	r19_who_decided_has_ended, r19_who_decided_has_ended_and_nobody_was_let_go,
 	r19_half_settled_and_who_decided_has_ended, r19_a_part_that_nobody_can_take_back,
-	r19_who_decided_follows_another, w11_who_is_missing_joins_first,
-	w11_who_is_being_deleted_is_not_missing, w11_who_is_gone_by_force_has_his_seat,
-	w11_who_is_gone_by_force_counts_as_he_asked, w11_no_more_than_it_began_with,
-	w11_no_more_than_can_be_read, w11_a_gang_that_has_ended_has_no_seats, w11_another_size,
+	r19_who_decided_follows_another, r19_a_stale_part_beside_a_claim_that_is_decided,
+	w11_who_is_missing_joins_first, w11_who_is_being_deleted_is_not_missing,
+	w11_who_is_gone_by_force_has_his_seat, w11_who_is_gone_by_force_counts_as_he_asked,
+	w11_no_more_than_it_began_with, w11_no_more_than_can_be_read,
+	w11_a_gang_that_has_ended_has_no_seats, w11_another_size,
 	w11_an_adopted_claim_says_how_many_began, w11_an_adopted_claim_says_of_which_gang,
 	w11_as_many_as_the_job_says, w11_a_job_that_grows, w11_a_job_of_its_own_namespace,
 	w9_a_gang_says_why)

@@ -111,6 +111,7 @@ static bool see_record(struct claims *c, const char *server, const struct claim_
 		.state = claim->state,
 		.take = r->take,
 		.open = r->open,
+		.settled = !r->gang,
 		.grace_s = r->grace_s,
 		.lingers_ms = r->lingers_ms,
 		.waits = r->waits ? arena_strdup(&p->arena, slice_of(r->waits)) : NULL,

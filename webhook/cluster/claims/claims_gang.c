@@ -123,21 +123,25 @@ struct taking {
 	const struct record *seen;
 };
 
-/* What has been closed or settled since it was seen stays: whoever did that lets pods go. */
+/* What has been closed or settled since it was seen stays: whoever did that lets pods go. A record
+ * that names no gang, or another one, is none of this decision's: it is left as well. */
 static enum edit_result edit_take_back(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
 	const struct taking *t = ctx;
 	ptrdiff_t at = server_status_claim(&o->status, slice_of(t->who->uid));
+	const struct claim_record *r = at < 0 ? NULL : &o->status.claims[at];
 
 	(void)a;
-	if (at < 0)
+	if (!r)
 		return EDIT_SAME;
-	if (again || !o->status.claims[at].gang || o->status.claims[at].take != t->seen->take ||
-		o->status.claims[at].open != t->seen->open) {
+	if (again || r->take != t->seen->take || r->open != t->seen->open ||
+		(!r->gang && (decides(t->who) || !t->seen->settled))) {
 		(void)err_set(err, ERR_CONFLICT, "the status of %s has changed meanwhile", o->name);
 		return EDIT_GIVE_UP;
 	}
+	if (!r->gang || strcmp(r->gang, t->who->gang) != 0)
+		return EDIT_SAME;
 	server_status_remove_claim(&o->status, (size_t)at);
 	return EDIT_CHANGED;
 }

@@ -111,6 +111,7 @@ struct record {
 	enum claim_state state;
 	bool word; /* of lingers_ms, waits, ips and grace_s one is to be written */
 	bool open;
+	bool settled; /* it names no gang, or none any more */
 	bool skipped; /* its removal was not written: to be asked anew */
 };
 
