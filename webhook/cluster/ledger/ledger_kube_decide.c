@@ -265,7 +265,8 @@ static enum next refused(
 		      : ERR_REFUSED;
 	if (*rc == ERR_TIMEOUT)
 		return decide_aside(t, deadline_ms, rc, err);
-	if (*rc == 0 && clock_ms() < deadline_ms) {
+	/* Also where the deadline has passed by now: that is no refusal for want of room. */
+	if (*rc == 0) {
 		wait_for_others(t, deadline_ms);
 		return NEXT_DECIDE;
 	}
