@@ -104,7 +104,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* One server of the list, which the picture has under this entry, or not. False: what was known is
- * not there any more, and is none that came later. */
+ * not there any more, and is none that came later; or there is no memory for what is new. */
 static bool bring_one(struct servers *s, const struct server_entry *e, struct shown *at)
 {
 	struct held *h = at->held;
@@ -117,9 +117,8 @@ static bool bring_one(struct servers *s, const struct server_entry *e, struct sh
 		return true;
 	h->known = e ? servers_known(s, e, LIST_REVIEWS) : 0;
 	h->listed = s->lists[LIST_REVIEWS];
-	(void)servers_put(s, h);
 	at->held = NULL;
-	return true;
+	return servers_put(s, h);
 }
 
 /* By rule R15 what the list showed is hearsay until all of it has come in: an older server of the
@@ -158,7 +157,7 @@ static bool bring_in(struct servers *s, struct fresh *f, uint64_t version)
 			/* it comes before this entry, unless memory ran out */
 			size_t before = s->n;
 
-			(void)bring_one(s, NULL, &f->list[j++]);
+			fits = bring_one(s, NULL, &f->list[j++]) && fits;
 			if (s->n > before)
 				i = servers_breathe(s, i, &work) + 1;
 			continue;
@@ -207,7 +206,8 @@ static void make_list(struct servers *s)
 	if (now + (now - began) > s->list_due_ms)
 		s->list_due_ms = now + (now - began < LIST_REST_MS ? now - began : LIST_REST_MS);
 	if (rc == 0 && !bring_in(s, &f, kube_version_number(slice_of(version))))
-		rc = err_set(&err, ERR_CONFLICT, "GPUServers went back while they were listed");
+		rc = err_set(&err, ERR_CONFLICT,
+			"GPUServers went back, or memory ran out, while they were listed");
 	if (rc == 0) {
 		s->list_good = mine;
 		s->list_partly = f.partly;
