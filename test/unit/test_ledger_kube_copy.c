@@ -6,6 +6,7 @@
 
 #include "test/unit/ledger_fixture.h"
 #include "test/unit/test.h"
+#include "webhook/cluster/ledger/ledger_kube_impl.h"
 
 static struct ledger_fixture fix;
 
@@ -101,6 +102,49 @@ TEST(many_at_once_get_exactly_what_there_is)
 	assert_int_equal(yes, 16);
 }
 
+static bool holds_now(const struct pool_view *then)
+{
+	struct servers *s = fix.r.servers;
+	struct hold hold = {.bytes = 1000};
+	struct placement p = {.holds = &hold, .n_holds = 1};
+	bool yes;
+
+	(void)pthread_mutex_lock(&s->lock);
+	yes = servers_judge(s) && copy_holds_now(s, then, &p);
+	(void)pthread_mutex_unlock(&s->lock);
+	return yes;
+}
+
+/* What was chosen by the pod's launcher and its token is nothing on a server that has become one
+ * for others meanwhile. */
+TEST(a_server_for_others_is_chosen_anew)
+{
+	static const char *const specs[] = {
+		"'gate':{'profile':'p','url':'https://a','tokenSecret':'t','mode':'address'}",
+		"'launchers':['another']",
+	};
+	struct pool_view then;
+
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	kube_store_put(fix.store, "a", SPEC, NULL, NULL);
+	ledger_fixture_begin(&fix);
+	assert_int_equal(servers_view(fix.r.servers, false, &fix.a, &then, &fix.e), 0);
+	assert_true(holds_now(&then));
+	for (size_t i = 0; i < COUNT(specs); i++) {
+		uint64_t before = servers_version(fix.r.servers, "a");
+		char spec[400];
+
+		(void)snprintf(spec, sizeof(spec),
+			"{'address':'10.0.0.1:56001','gpus':[{'model':'V100','memory':'16000M',"
+			"'count':1}],%s}",
+			specs[i]);
+		kube_store_put(fix.store, "a", spec, NULL, NULL);
+		for (int k = 0; k < 1000 && servers_version(fix.r.servers, "a") == before; k++)
+			api_nap(5);
+		assert_false(holds_now(&then));
+	}
+}
+
 /* Law W2, by all servers since there is a filter. */
 TEST(never_is_said_of_all_servers)
 {
@@ -112,4 +156,5 @@ TEST(never_is_said_of_all_servers)
 }
 
 TESTS_BETWEEN(set_up, tear_down, what_is_found_is_taken, a_no_rests_on_a_fresh_list,
-	many_at_once_get_exactly_what_there_is, never_is_said_of_all_servers)
+	many_at_once_get_exactly_what_there_is, a_server_for_others_is_chosen_anew,
+	never_is_said_of_all_servers)

@@ -56,8 +56,9 @@ bool copy_holds_now(const struct servers *s, const struct pool_view *v, struct p
 			now ? inventory_gpu(now, slice_of(then->gpus[p->holds[i].gpu].id)) : NULL;
 		uint64_t taken = g ? s->claimed[now->first_gpu + (size_t)(g - now->gpus)] : 0;
 
-		if (!g || !inventory_usable(now, g) || taken > g->bytes ||
-			g->bytes - taken < p->holds[i].bytes ||
+		/* and it may have become one for other launchers, or for no tokens */
+		if (!g || !server_kinds_alike(now, then) || !inventory_usable(now, g) ||
+			taken > g->bytes || g->bytes - taken < p->holds[i].bytes ||
 			s->n_claims[now - s->inv.servers] >= CLAIMS_PER_SERVER_MAX)
 			return false;
 		p->holds[i].server = (size_t)(now - s->inv.servers);

@@ -30,7 +30,7 @@ static uint64_t digest_of(const struct gpu_server *s)
 	return h;
 }
 
-static bool alike(const struct gpu_server *a, const struct gpu_server *b)
+bool server_kinds_alike(const struct gpu_server *a, const struct gpu_server *b)
 {
 	if (a->n_gpus != b->n_gpus || a->n_launchers != b->n_launchers ||
 		a->guarded != b->guarded || a->by_address != b->by_address ||
@@ -96,13 +96,13 @@ uint32_t server_kinds_take(struct server_kinds *k, uint32_t had, const struct gp
 	uint64_t digest;
 	uint32_t at;
 
-	if (had && alike(&k->servers[had], s))
+	if (had && server_kinds_alike(&k->servers[had], s))
 		return had;
 	server_kinds_drop(k, had);
 	digest = digest_of(s);
 	for (at = 1; at < k->n; at++)
 		if (k->kinds[at].users && k->kinds[at].digest == digest &&
-			alike(&k->servers[at], s)) {
+			server_kinds_alike(&k->servers[at], s)) {
 			k->kinds[at].users++;
 			return at;
 		}

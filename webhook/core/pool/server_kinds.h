@@ -27,6 +27,8 @@ struct server_kinds {
 uint32_t server_kinds_take(struct server_kinds *k, uint32_t had, const struct gpu_server *s);
 /* A server of that kind has gone. 0: it had none. */
 void server_kinds_drop(struct server_kinds *k, uint32_t kind);
+/* Are two of one kind? */
+bool server_kinds_alike(const struct gpu_server *a, const struct gpu_server *b);
 /* Frees; the table is empty afterwards. */
 void server_kinds_release(struct server_kinds *k);
 
