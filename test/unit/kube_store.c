@@ -6,13 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/thread.h"
+
 #define GPU_BYTES 1000000ull
 
 struct kube_store *kube_store_start(void)
 {
 	struct kube_store *s = calloc(1, sizeof(*s));
 
-	if (!s || pthread_mutex_init(&s->lock, NULL) != 0)
+	if (!s || pthread_mutex_init(&s->lock, NULL) != 0 || thread_cond_init(&s->feed) != 0)
 		store_fatal("no memory");
 	s->version = 100;
 	s->api = api_start(store_on_request, s);
@@ -35,6 +37,7 @@ void kube_store_stop(struct kube_store *s)
 
 	(void)pthread_mutex_lock(&s->lock);
 	s->stopping = true;
+	(void)pthread_cond_signal(&s->feed);
 	(void)pthread_mutex_unlock(&s->lock);
 	(void)pthread_join(s->feeder, NULL);
 	api_stop(s->api);
@@ -46,6 +49,7 @@ void kube_store_stop(struct kube_store *s)
 	}
 	for (size_t i = 0; i < s->n_events; i++)
 		free(s->events[i].text);
+	(void)pthread_cond_destroy(&s->feed);
 	(void)pthread_mutex_destroy(&s->lock);
 	free(s);
 }

@@ -7,8 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/thread.h"
+
 /* A stream is told of nothing before the fixture has surely taken it up. */
 #define OPENING_MS 50
+/* The thread that feeds it is told when there is something for it. */
+#define IDLE_MS 60000
 
 static bool fits(const char *pattern, const char *path)
 {
@@ -50,6 +54,7 @@ static void do_later(struct kube_store *s, const struct api_request *req, int ms
 	memcpy(l->req.body, req->body, req->body_len);
 	l->next = s->late;
 	s->late = l;
+	(void)pthread_cond_signal(&s->feed);
 }
 
 void store_free_late(struct late *l)
@@ -137,6 +142,21 @@ static struct late *next_late(struct kube_store *s)
 	return NULL;
 }
 
+/* When there may be something to do that nobody says. Lock held. */
+static int64_t next_ms(const struct kube_store *s)
+{
+	int64_t now = api_now_ms(), ret = now + IDLE_MS;
+
+	for (const struct late *l = s->late; l; l = l->next)
+		ret = l->due_ms < ret ? l->due_ms : ret;
+	if (s->muted || s->pushed == s->n_events)
+		return ret;
+	/* It waits for a stream, which says nothing. */
+	if (now >= s->opened_ms + OPENING_MS)
+		return now + 2;
+	return s->opened_ms + OPENING_MS < ret ? s->opened_ms + OPENING_MS : ret;
+}
+
 void *store_feed(void *arg)
 {
 	struct kube_store *s = arg;
@@ -161,9 +181,8 @@ void *store_feed(void *arg)
 			(void)api_push(s->api, path, e->text);
 			continue;
 		}
-		(void)pthread_mutex_unlock(&s->lock);
-		api_nap(2);
-		(void)pthread_mutex_lock(&s->lock);
+		if (!l)
+			(void)thread_wait_until(&s->feed, &s->lock, next_ms(s));
 	}
 	(void)pthread_mutex_unlock(&s->lock);
 	return NULL;
@@ -173,5 +192,6 @@ void kube_store_mute(struct kube_store *s, bool yes)
 {
 	(void)pthread_mutex_lock(&s->lock);
 	s->muted = yes;
+	(void)pthread_cond_signal(&s->feed);
 	(void)pthread_mutex_unlock(&s->lock);
 }

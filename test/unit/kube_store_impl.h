@@ -73,6 +73,7 @@ struct kube_store {
 	void (*on_write)(void *ctx, const char *name, const char *status);
 	void *on_write_ctx;
 	pthread_t feeder;
+	pthread_cond_t feed; /* there may be something for it */
 };
 
 /* ---- kube_store_objects.c ---- */

@@ -169,6 +169,7 @@ void store_tell(struct kube_store *s, struct object *o, const char *type)
 		store_fatal("no memory");
 	free(text);
 	s->n_events++;
+	(void)pthread_cond_signal(&s->feed);
 }
 
 void store_drop(struct kube_store *s, struct object *o)
