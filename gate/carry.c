@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -78,6 +80,7 @@ static void told(struct carry_way *from, struct carry_way *to, uint32_t events)
 void carry_told_tls(struct carry *c, uint32_t events)
 {
 	told(&c->down, &c->up, events);
+	c->gone |= (events & EPOLLERR) != 0;
 }
 
 void carry_told_plain(struct carry *c, uint32_t events)
@@ -335,6 +338,19 @@ int carry_ask(struct carry *c, int loop, struct loop_watch *pod, struct loop_wat
 	return rc ? rc : loop_ask(loop, c->up.from, plain, wants(&c->up, &c->down), err);
 }
 
+/* Of a pod that broke behind its end no call tells before the server says something: it may be a
+ * long time at work for nobody. What it has not got yet of the pod's bytes would be lost where the
+ * connection is broken: then it ends. */
+static int look_for_pod(const struct carry *c, bool *ret_over, struct err *err)
+{
+	int left = 0;
+
+	if (!c->gone || !c->down.over || c->up.over)
+		return 0;
+	*ret_over = ioctl(c->plain, SIOCOUTQ, &left) != 0 || left > 0;
+	return *ret_over ? 0 : err_set(err, ERR_IO, "the pod's side broke after its end");
+}
+
 int carry_turn(struct carry *c, char scratch[static CLIENT_SOCKET_BURST], bool *ret_more,
 	bool *ret_over, struct err *err)
 {
@@ -346,11 +362,11 @@ int carry_turn(struct carry *c, char scratch[static CLIENT_SOCKET_BURST], bool *
 		if (rc == 0)
 			rc = splice_way(c, &c->down, err);
 		*ret_over = rc == 0 && c->up.over && c->down.over;
-		return rc;
+		return rc ? rc : look_for_pod(c, ret_over, err);
 	}
 	rc = carry_up(c, scratch, ret_more, err);
 	if (rc == 0)
 		rc = carry_down(c, scratch, ret_more, err);
 	*ret_over = rc == 0 && c->up.over && c->down.over && !client_socket_sending(c->tls);
-	return rc;
+	return rc ? rc : look_for_pod(c, ret_over, err);
 }

@@ -33,6 +33,7 @@ struct carry {
 	int plain;
 	struct carry_way up, down; /* the plain side's bytes, the TLS side's */
 	bool tls_ended;
+	bool gone;  /* the pod's side has broken, as the loop has told */
 	char *rest; /* that the plain side has not taken: at most a burst; owned */
 	uint32_t rest_at, rest_len;
 	int *spare; /* carry_splice() */
