@@ -50,6 +50,12 @@ static void fail(struct child *s)
 	child_say(s, LOG_LEVEL_WARN, "a server failed");
 }
 
+static void forget_failures(struct child *s, enum child_state was)
+{
+	if (was == CHILD_UP && clock_ms() - s->since_ms >= GOOD_MS)
+		s->failures = 0;
+}
+
 void child_end(struct child *s)
 {
 	if (s->state == CHILD_ENDING || s->state == CHILD_DOWN)
@@ -72,8 +78,7 @@ static void gone(struct child *s)
 		child_say(s, LOG_LEVEL_INFO, "a server has ended");
 		return;
 	}
-	if (s->was == CHILD_UP && clock_ms() - s->since_ms >= GOOD_MS)
-		s->failures = 0;
+	forget_failures(s, s->was);
 	(void)snprintf(s->why, sizeof(s->why), "%s",
 		WIFEXITED(s->status) && WEXITSTATUS(s->status) == NOT_STARTED
 			? "it cannot be started"
@@ -263,6 +268,7 @@ static enum children_answer start(
 static void give_up(struct child *s, const char *why)
 {
 	(void)snprintf(s->why, sizeof(s->why), "%s", why);
+	forget_failures(s, s->state);
 	fail(s);
 	child_end(s);
 }

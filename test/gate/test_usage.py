@@ -161,6 +161,29 @@ def test_server_that_forks(make, nvml, tmp_path):
     assert alive(innocent)
 
 
+@pytest.mark.skipif(servers.SANITIZED, reason="minutes, which nothing makes quicker there")
+def test_failures_of_long_ago(make, nvml, tmp_path):
+    """Who has run for a minute waits no longer than after a first failure, also where it is ended for what it takes."""
+    clock = Time(str(tmp_path / "time"))
+    world = make("up", {"usage": {"context": "100Mi", "margin": 0, "overShare": "end"}}, options=LOOK,
+                 wrap=("env", *(f"{k}={v}" for k, v in clock.env().items())))
+    pod = world.holder()
+    pid = pod.env()["pid"]
+    for n in range(7):
+        with contextlib.suppress(OSError), pod.dial("die") as s:
+            s.recv(1)
+        until(lambda n=n: world.metric("server_failures_total") == n + 1, "failure")
+        clock.goes_on(20)
+        pid = until(lambda: again(pod), "another server")
+    clock.goes_on(61)
+    nvml.says({0: [(pid, 9 * GIB)]})
+    until(lambda: [c["used"] for c in usage(world)["claims"]] == [9 * GIB], "look")
+    clock.goes_on(15)
+    until(lambda: world.metric("over_share_total") == 1 and not alive(pid), "end of the server")
+    nvml.says({})
+    assert until(lambda: again(pod), "another server, at once")
+
+
 def test_nothing_is_known_is_no_good_news(make, nvml):
     """A library that is not there, that fails, or that dies: unknown, said once, tried again; and nobody is shut out for that."""
     world = make(options=("--look", "50ms", "--nvml", "/nonexistent.so"))
