@@ -28,7 +28,8 @@ void child_stop(struct child *s, bool by_force)
 		tell(s, SIGTERM);
 		return;
 	}
-	(void)family_signal(s->pid, SIGKILL, false);
+	if (family_began(s->pid) == s->began)
+		(void)family_signal(s->pid, SIGKILL, false);
 	tell(s, SIGKILL);
 }
 
