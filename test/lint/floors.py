@@ -64,7 +64,7 @@ LIBRARIES = [
 # What those may take from the C library: memory, strings, sorting, formatting into memory.
 PURE_HEADERS = set("""assert.h inttypes.h limits.h search.h stdarg.h stdbool.h stddef.h stdint.h stdio.h stdlib.h string.h
     stdalign.h stdnoreturn.h float.h""".split())
-SYSTEM_HEADERS = PURE_HEADERS | set("""arpa/inet.h ctype.h dirent.h endian.h errno.h fcntl.h fnmatch.h ftw.h getopt.h grp.h locale.h math.h
+SYSTEM_HEADERS = PURE_HEADERS | set("""arpa/inet.h ctype.h dirent.h endian.h errno.h fcntl.h fnmatch.h ftw.h getopt.h grp.h linux/sockios.h locale.h math.h
     netdb.h net/if.h netinet/in.h netinet/ip.h netinet/tcp.h poll.h pthread.h pwd.h regex.h sched.h semaphore.h signal.h
     spawn.h stdatomic.h stdio_ext.h strings.h sys/epoll.h sys/eventfd.h sys/file.h sys/inotify.h sys/ioctl.h sys/mman.h
     sys/fsuid.h sys/prctl.h sys/random.h sys/resource.h sys/select.h sys/signalfd.h sys/socket.h sys/stat.h sys/syscall.h
