@@ -644,6 +644,74 @@ TEST(test_r15_what_a_restore_brings_back_is_hearsay)
 	free(before);
 }
 
+#define HOLDS(uid, gpu)                                                                            \
+	"{'uid':'" uid "','namespace':'n','name':'" uid "','state':'bound','plan':"                \
+	"'0000000000000000','since':'2026-11-21T09:30:00Z','take':'00000000000000aa',"             \
+	"'servers':['a'],'gpus':[{'id':'" gpu "','bytes':1000}]}"
+
+/* The store's a from now on holds these claims, and so does the picture; as GET shows it. */
+static char *holds(struct fixture *f, const char *claims)
+{
+	uint64_t before = servers_version(f->s, "a");
+
+	kube_store_server(f->store, "a", 2, 16000, claims);
+	for (int i = 0; i < 1000 && servers_version(f->s, "a") == before; i++)
+		api_nap(5);
+	assert_true(servers_version(f->s, "a") != before);
+	return kube_store_text(f->store, "a");
+}
+
+/* A commit of ours meets this state of a, which nobody has shown. */
+static void meet(struct fixture *f, const char *text)
+{
+	struct json j = {0};
+	char *copy = NULL;
+	struct held *h;
+
+	assert_int_equal(json_read_copy(&j, text, strlen(text), 10000, &copy, &f->e), 0);
+	h = held_read(&j, json_root(&j), &f->e);
+	assert_non_null(h);
+	(void)pthread_mutex_lock(&f->s->lock);
+	h->known = servers_find(f->s, "a")->held->number;
+	assert_true(servers_put(f->s, h));
+	(void)pthread_mutex_unlock(&f->s->lock);
+	json_release(&j);
+	free(copy);
+}
+
+/* What a refusal counts of a's GPU; and whether there may be more room than before. */
+static uint64_t committed(struct fixture *f, size_t gpu, uint64_t *ret_room)
+{
+	uint64_t bytes;
+
+	(void)pthread_mutex_lock(&f->s->lock);
+	bytes = f->s->committed[f->s->inv.servers[servers_find(f->s, "a")->index].first_gpu + gpu];
+	*ret_room = f->s->room;
+	(void)pthread_mutex_unlock(&f->s->lock);
+	return bytes;
+}
+
+/* After a restore what the watch shows counts as it comes, though its versions are lower than what
+ * was shown before it. */
+TEST(test_restored_and_shown)
+{
+	char *one = holds(&fix, HOLDS("u1", "gpu-0"));
+	char *two = holds(&fix, HOLDS("u1", "gpu-0") "," HOLDS("u2", "gpu-1"));
+	uint64_t room;
+
+	free(holds(&fix, ""));
+	kube_store_mute(fix.store, true);
+	meet(&fix, two);
+	assert_int_equal(committed(&fix, 0, &room), 0);
+	tell(&fix, one);
+	assert_int_equal(committed(&fix, 0, &room), 1000);
+	assert_int_equal(committed(&fix, 1, &room), 0);
+	tell(&fix, two);
+	assert_int_equal(committed(&fix, 1, &room), 1000);
+	free(one);
+	free(two);
+}
+
 /* Conflicts that nothing explains are not answered by a storm. */
 TEST(test_conflicts_without_news)
 {
@@ -805,5 +873,6 @@ TESTS_BETWEEN(set_up, tear_down, test_spread_ends, test_elsewhere_beside_a_gap,
 	test_unreadable_versions, test_unreadable_is_told_once, test_api_server_in_trouble,
 	test_unreadable_for_a_moment, test_unreadable_answer, test_list_and_commits,
 	test_r15_half_a_list_is_hearsay, test_refresh, test_restored_and_watched,
-	test_restored_and_asked, test_r15_what_a_restore_brings_back_is_hearsay,
-	test_conflicts_without_news, test_patience, test_stop_ends_edits)
+	test_restored_and_asked, test_restored_and_shown,
+	test_r15_what_a_restore_brings_back_is_hearsay, test_conflicts_without_news, test_patience,
+	test_stop_ends_edits)

@@ -231,6 +231,9 @@ bool servers_put(struct servers *s, struct held *h)
 	/* The same one: there was no memory for it. */
 	if (h->number >= e->unreadable || went_back)
 		e->unreadable = 0;
+	/* What is shown from now on counts from lower versions. */
+	if (went_back)
+		e->base = 0;
 	if (!old || !same_machine(old, h)) {
 		change_marks(s, h, true);
 		if (old)

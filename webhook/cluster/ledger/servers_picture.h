@@ -52,7 +52,8 @@ struct server_entry {
 	size_t index;  /* in inv.servers, when placed; it stays */
 	bool placed;   /* it has a place there, for as many GPUs as held has */
 	bool ahead;    /* held takes more than what was shown of it last: see committed */
-	uint64_t base; /* number of the state that counts in committed */
+	uint64_t base; /* number of the state that counts in committed; 0: it is from before a
+			  restore */
 	struct edit *queue, **queue_end; /* servers_commit.c's */
 	bool busy;                       /* somebody commits its edits */
 	struct reservation *reserved;
