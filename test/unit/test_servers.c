@@ -712,6 +712,26 @@ TEST(test_restored_and_shown)
 	free(two);
 }
 
+/* The state that a commit met is shown: where it takes less of a GPU than the one before, there may
+ * be room for who is refused by what was shown. */
+TEST(test_room_where_what_is_ahead_is_shown)
+{
+	char *one = holds(&fix, HOLDS("u1", "gpu-0")), *other;
+	uint64_t before, after;
+
+	kube_store_mute(fix.store, true);
+	kube_store_server(fix.store, "a", 2, 16000, HOLDS("u2", "gpu-1"));
+	other = kube_store_text(fix.store, "a");
+	meet(&fix, other);
+	assert_int_equal(committed(&fix, 0, &before), 1000);
+	tell(&fix, other);
+	assert_int_equal(committed(&fix, 0, &after), 0);
+	assert_int_equal(committed(&fix, 1, &after), 1000);
+	assert_true(after > before);
+	free(one);
+	free(other);
+}
+
 /* Conflicts that nothing explains are not answered by a storm. */
 TEST(test_conflicts_without_news)
 {
@@ -873,6 +893,6 @@ TESTS_BETWEEN(set_up, tear_down, test_spread_ends, test_elsewhere_beside_a_gap,
 	test_unreadable_versions, test_unreadable_is_told_once, test_api_server_in_trouble,
 	test_unreadable_for_a_moment, test_unreadable_answer, test_list_and_commits,
 	test_r15_half_a_list_is_hearsay, test_refresh, test_restored_and_watched,
-	test_restored_and_asked, test_restored_and_shown,
+	test_restored_and_asked, test_restored_and_shown, test_room_where_what_is_ahead_is_shown,
 	test_r15_what_a_restore_brings_back_is_hearsay, test_conflicts_without_news, test_patience,
 	test_stop_ends_edits)

@@ -192,21 +192,22 @@ void servers_show(struct servers *s, struct server_entry *e, const struct held *
 {
 	uint64_t taken[SERVER_GPUS_MAX], pending[SERVER_GPUS_MAX], kept[SERVER_GPUS_MAX];
 	size_t first, n = h->shown.n_gpus;
+	bool newest = h->number == e->held->number;
+	bool fits = n == e->held->shown.n_gpus && n <= SERVER_GPUS_MAX;
 
-	if (!e->ahead)
+	if (!e->ahead || (!newest && (h->number <= e->base || !fits)))
 		return;
-	if (h->number == e->held->number) {
-		servers_set_ahead(s, e, false);
-		servers_recount(s, e);
-	} else if (h->number > e->base && n == e->held->shown.n_gpus && n <= SERVER_GPUS_MAX) {
+	if (fits) {
 		first = s->inv.servers[e->index].first_gpu;
 		sum_up(h, taken, pending, kept);
 		s->room += any_less(taken, s->committed + first, n);
 		if (n)
 			memcpy(s->committed + first, taken, n * sizeof(*taken));
-		e->base = h->number;
-		servers_recount(s, e);
 	}
+	e->base = h->number;
+	if (newest)
+		servers_set_ahead(s, e, false);
+	servers_recount(s, e);
 }
 
 /* Lists of the picture, by server and by GPU. */
