@@ -6,7 +6,7 @@
 
 #include "test/unit/ledger_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/ledger/ledger_kube_impl.h"
+#include "webhook/cluster/ledger/servers_picture.h"
 
 static struct ledger_fixture fix;
 

@@ -161,9 +161,6 @@ struct copy {
 /* Others make theirs while this review waits: of several at once each would be as large as the
  * picture. Lock held, and let go meanwhile. */
 void take_drop_copy(struct take *t);
-/* What was found on the copy, in the picture as it is now. False: it has changed there. Lock held.
- */
-bool copy_holds_now(const struct servers *s, const struct pool_view *v, struct placement *p);
 /* As decided on the copy, whether or not what this replica is about to commit counts. Lock held,
  * and let go meanwhile. As placement_find(), and ERR_TIMEOUT. */
 int take_decide_on_copy(struct take *t, bool with_reserved, int64_t deadline_ms, struct copy *c,

@@ -174,6 +174,8 @@ bool servers_judge(struct servers *s);
 /* The picture for placement_find; with_reserved: what this replica is about to commit counts, too.
  */
 struct usage servers_usage(const struct servers *s, bool with_reserved);
+/* What was found on a copy, in the picture as it is now. False: it has changed there. */
+bool copy_holds_now(const struct servers *s, const struct pool_view *v, struct placement *p);
 /* Another replica has written this server first. For a moment claims had better go elsewhere, and
  * for longer this replica begins its search somewhere else than at the first name. */
 void servers_contended(struct servers *s, struct server_entry *e);
