@@ -107,8 +107,7 @@ bool loop_others_are(struct loop_others *o, const struct pollfd *fds, size_t n)
 
 		if (fd < 0)
 			continue;
-		/* Of one that was closed nothing is known any more, though another has its number.
-		 */
+		/* One that was closed is not in there any more, though another has its number. */
 		if (put(o->fd, EPOLL_CTL_MOD, fd, events, NULL) ||
 			put(o->fd, EPOLL_CTL_ADD, fd, events, NULL))
 			o->was[o->n++] = fd;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* base: looking keys up through aliases and merge keys, in the order in which goyaml.v2 lets them
- * overwrite each other; and whether two YAML values are the same, to a reader of JSON or as trees.
- * */
+ * overwrite each other; and whether two values are the same, to a reader of JSON or as trees. */
 #include "base/yaml/yaml_find.h"
 
 #include "base/yaml/yaml_scalar.h"

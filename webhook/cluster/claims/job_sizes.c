@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster: the Job that made a pod, and gangs that are as large as theirs says: see job_sizes.h.
- * */
+/* cluster: the Job that made a pod, and gangs as large as theirs says: see job_sizes.h. */
 #include "webhook/cluster/claims/job_sizes.h"
 
 #include <stdatomic.h>
