@@ -360,7 +360,7 @@ static int open_all(struct pod_end *e, struct err *err)
 		rc = signals_open(&e->signals, err);
 	for (size_t i = 0; rc == 0 && i < e->n; i++) {
 		(void)snprintf(address, sizeof(address), "127.0.0.1:%u", (unsigned)(e->o.port + i));
-		rc = listener_open(address, 1024, &e->listener[i], &port, err);
+		rc = listener_open(address, 1024, LISTENER_ROOM, &e->listener[i], &port, err);
 		if (rc == 0)
 			log_line(&e->log, LOG_LEVEL_INFO, "carrying", log_str("listen", address),
 				log_str("gate", e->server[i].host),

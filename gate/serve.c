@@ -325,7 +325,7 @@ static int open_gate(struct gate *g, struct err *err)
 		.looks = g->o->look_ms > 0,
 		.usual = g->profile.usage.context_bytes};
 	if (rc == 0)
-		rc = listener_open(g->o->listen, 1024, &g->listener, &port, err);
+		rc = listener_open(g->o->listen, 1024, 0, &g->listener, &port, err);
 	if (rc == 0 && g->profile.mps_control && !family_of_machine())
 		log_line(&g->log, LOG_LEVEL_WARN,
 			"under MPS nobody will be ended, unless its daemon is where gpugate is",

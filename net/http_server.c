@@ -209,7 +209,7 @@ int http_server_start(const struct http_config *cfg, const struct http_app *app,
 	s->small_bodies = (struct http_bodies){.max = s->cfg.body_max, .total = SIZE_MAX};
 	http_places_init(&s->places, s->cfg.connections, (uint64_t)clock_us());
 	int fd = -1;
-	int rc = listener_open(s->cfg.listen, BACKLOG, &fd, &s->port, err);
+	int rc = listener_open(s->cfg.listen, BACKLOG, LISTENER_ROOM, &fd, &s->port, err);
 	if (rc == 0) {
 		rc = start_threads(s, fd, err);
 		if (rc != 0)

@@ -12,10 +12,6 @@
 
 #include "base/text.h"
 
-/* Of what a client does not read, so much waits in the kernel (which takes it twice), and not up to
- * 4 MiB each. Connections inherit it. */
-#define SEND_BUFFER 65536
-
 union address {
 	struct sockaddr any;
 	struct sockaddr_in v4;
@@ -78,13 +74,13 @@ static int socket_open(union address *a)
 	return fd;
 }
 
-static int socket_listen(int fd, const union address *a, int backlog, uint16_t *ret_port)
+static int socket_listen(int fd, const union address *a, int backlog, int room, uint16_t *ret_port)
 {
-	int on = 1, off = 0, room = SEND_BUFFER;
+	int on = 1, off = 0;
 	bool v6 = a->any.sa_family == AF_INET6;
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0)
 		return -1;
-	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)) != 0)
+	if (room > 0 && setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)) != 0)
 		return -1;
 	if (v6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) != 0)
 		return -1;
@@ -98,8 +94,8 @@ static int socket_listen(int fd, const union address *a, int backlog, uint16_t *
 	return 0;
 }
 
-int listener_open(
-	const char *address, int backlog, int *ret_fd, uint16_t *ret_port, struct err *err)
+int listener_open(const char *address, int backlog, int room, int *ret_fd, uint16_t *ret_port,
+	struct err *err)
 {
 	union address a;
 	int rc = address_read(slice_of(address), &a, err);
@@ -109,7 +105,7 @@ int listener_open(
 	if (fd < 0)
 		return err_set(err, ERR_IO, "cannot listen on %s: %s", address, strerror(errno));
 	uint16_t port = 0;
-	if (socket_listen(fd, &a, backlog, &port) != 0) {
+	if (socket_listen(fd, &a, backlog, room, &port) != 0) {
 		rc = err_set(err, ERR_IO, "cannot listen on %s: %s%s", address, strerror(errno),
 			errno == EADDRINUSE ? "; stop the other program or choose another port"
 					    : "");

@@ -11,10 +11,16 @@
 
 /* Bind and listen. ADDR is an IPv4 address, an IPv6 address in brackets, "localhost" (127.0.0.1) or
  * nothing (all addresses of both families); `[::]` serves IPv4 too. Port 0 takes any free one. The
- * socket is non-blocking and closed on exec; the caller closes it. ERR_INVALID (the text), ERR_IO
- * (in use, no such address, no right). */
-int listener_open(
-	const char *address, int backlog, int *ret_fd, uint16_t *ret_port, struct err *err);
+ * socket is non-blocking and closed on exec; the caller closes it. room: so many bytes that its
+ * peer does not take wait in the kernel for each connection (which takes them twice). 0: as many as
+ * the kernel finds good, up to 4 MiB, without which a peer gets less than its line can carry.
+ * ERR_INVALID (the text), ERR_IO (in use, no such address, no right). */
+int listener_open(const char *address, int backlog, int room, int *ret_fd, uint16_t *ret_port,
+	struct err *err);
+
+/* The room for those who answer many and little: replies that a client does not read hold no more
+ * of the pod's memory. */
+#define LISTENER_ROOM 65536
 
 /* Is it such an address? 0, or ERR_INVALID; err may be NULL. Nothing is bound: a port may still be
  * in use. */

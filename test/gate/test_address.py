@@ -309,6 +309,19 @@ def test_slow_reader_holds_nobody_up(world):
     until(lambda: pipes(world) == before, "end of the pipe")
 
 
+def on_its_way(port):
+    """Bytes that the kernel has for peers of a local port and that were not taken yet."""
+    with open("/proc/net/tcp", encoding="ascii") as f:
+        rows = [line.split() for line in f.readlines()[1:]]
+    return sum(int(row[4].split(":")[0], 16) for row in rows if int(row[1].split(":")[1], 16) == port and row[3] == "01")
+
+
+def test_as_much_is_on_its_way_as_a_line_carries(world):
+    """What a pod is sent in one round trip goes by the kernel, not by a cap on replies that nobody reads: the farther the pod, the more."""
+    with holder(world, 1).dial(f"pour {64 << 20}"):
+        until(lambda: on_its_way(world.port) > 512 << 10, "more than a cap")
+
+
 @pytest.mark.parametrize("mode,places", [("never", 64), ("up", 100)])
 def test_place_for_others(make, mode, places):
     """Of one pod no more than 64 wait for its server, and a quarter of all is carried: others find room."""

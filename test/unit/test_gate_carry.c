@@ -66,7 +66,7 @@ static void pair(int *ret_outer, int *ret_inner)
 	const int on = 1;
 	int listener;
 
-	assert_int_equal(listener_open("127.0.0.1:0", 1, &listener, &port, NULL), 0);
+	assert_int_equal(listener_open("127.0.0.1:0", 1, 0, &listener, &port, NULL), 0);
 	at.sin_port = htons(port);
 	*ret_outer = socket(AF_INET, SOCK_STREAM, 0);
 	assert_int_equal(connect(*ret_outer, (struct sockaddr *)&at, sizeof(at)), 0);

@@ -51,7 +51,7 @@ TEST(test_what_is_said_of_another)
 				     "and a port, such as 127.0.0.1:8443, [::1]:8443 or :8443");
 	memset(text, 'a', 60);
 	memcpy(text + 60, ":80", 4);
-	assert_int_equal(listener_open(text, 5, &fd, &port, &err), ERR_INVALID);
+	assert_int_equal(listener_open(text, 5, 0, &fd, &port, &err), ERR_INVALID);
 	assert_int_equal(fd, -1);
 }
 
@@ -64,16 +64,21 @@ static int number(int fd, int level, int option)
 	return value;
 }
 
-static int open_at(const char *address, uint16_t *ret_port)
+static int open_with_room(const char *address, int room, uint16_t *ret_port)
 {
 	struct err err = {0};
 	int fd = -1;
 
-	if (listener_open(address, 5, &fd, ret_port, &err) != 0)
+	if (listener_open(address, 5, room, &fd, ret_port, &err) != 0)
 		fail_msg("%s", err.msg);
 	assert_true(fd >= 0);
 	assert_true(*ret_port > 0);
 	return fd;
+}
+
+static int open_at(const char *address, uint16_t *ret_port)
+{
+	return open_with_room(address, 0, ret_port);
 }
 
 /* Does somebody listen at this port of the loopback? */
@@ -102,11 +107,25 @@ TEST(test_the_socket)
 	assert_true(answers(AF_INET, port));
 	assert_int_equal(number(fd, SOL_SOCKET, SO_ACCEPTCONN), 1);
 	assert_int_equal(number(fd, SOL_SOCKET, SO_REUSEADDR), 1);
-	/* the kernel takes it twice; as it comes it would be far less */
-	assert_int_equal(number(fd, SOL_SOCKET, SO_SNDBUF), 2 * 65536);
 	assert_true(fcntl(fd, F_GETFL) & O_NONBLOCK);
 	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	(void)close(fd);
+}
+
+/* The kernel takes it twice, and gives it to who is accepted. */
+TEST(test_room_for_what_is_not_taken)
+{
+	uint16_t port = 0;
+	int as_it_comes = socket(AF_INET, SOCK_STREAM, 0);
+	int none = open_at("localhost:0", &port);
+	int some = open_with_room("localhost:0", LISTENER_ROOM, &port);
+
+	assert_int_equal(
+		number(none, SOL_SOCKET, SO_SNDBUF), number(as_it_comes, SOL_SOCKET, SO_SNDBUF));
+	assert_int_equal(number(some, SOL_SOCKET, SO_SNDBUF), 2 * LISTENER_ROOM);
+	(void)close(as_it_comes);
+	(void)close(none);
+	(void)close(some);
 }
 
 /* All addresses are those of both families, where the kernel has both. */
@@ -131,7 +150,7 @@ TEST(test_one_that_is_taken)
 	char address[32], said[128];
 
 	(void)snprintf(address, sizeof(address), "127.0.0.1:%u", port);
-	assert_int_equal(listener_open(address, 5, &second, &other, &err), ERR_IO);
+	assert_int_equal(listener_open(address, 5, 0, &second, &other, &err), ERR_IO);
 	(void)snprintf(said, sizeof(said),
 		"cannot listen on %s: Address already in use; stop the other program or choose "
 		"another port",
@@ -141,7 +160,7 @@ TEST(test_one_that_is_taken)
 	assert_int_equal(other, 0);
 	/* for another reason there is no such advice */
 	err_clear(&err);
-	assert_int_equal(listener_open("192.0.2.1:0", 5, &second, &other, &err), ERR_IO);
+	assert_int_equal(listener_open("192.0.2.1:0", 5, 0, &second, &other, &err), ERR_IO);
 	assert_null(strstr(err.msg, "another port"));
 	(void)close(fd);
 }
