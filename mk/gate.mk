@@ -37,7 +37,7 @@ gate-thread:
 	$(SUB) SAN=thread programs fakes build/tsan/test/gate/libcuda.so.1
 	@POOLGATE=build/tsan/poolgate test/san/gate-thread build/tsan '$T'
 
-# Both ends of gpugate beside stunnel at both ends, with the same cipher; by address beside a bare splice loop: a minute. T=tls, T=plain: one of them.
+# Both ends of gpugate beside stunnel at both ends, with the same cipher; by address beside a bare splice loop: two minutes. T=tls, T=plain: one of them.
 .PHONY: bench-gate
 
 bench-gate:
