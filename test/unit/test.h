@@ -26,6 +26,19 @@
 /* What runs before or behind tests: 0 when all is well. */
 #define FIXTURE(name) static int name(void **state __attribute__((unused)))
 
+/* set_up() and tear_down() that call these with &fix, the program's own. */
+#define FIXTURES(init, release)                                                                    \
+	FIXTURE(set_up)                                                                            \
+	{                                                                                          \
+		init(&fix);                                                                        \
+		return 0;                                                                          \
+	}                                                                                          \
+	FIXTURE(tear_down)                                                                         \
+	{                                                                                          \
+		release(&fix);                                                                     \
+		return 0;                                                                          \
+	}
+
 /* Each test runs between set_up and tear_down, also when it fails. */
 #define TESTS_BETWEEN(set_up, tear_down, ...) TESTS_ALL(NULL, NULL, set_up, tear_down, __VA_ARGS__)
 

@@ -6,17 +6,7 @@
 
 static struct fixture fix;
 
-FIXTURE(set_up)
-{
-	fixture_init(&fix);
-	return 0;
-}
-
-FIXTURE(tear_down)
-{
-	fixture_release(&fix);
-	return 0;
-}
+FIXTURES(fixture_init, fixture_release)
 
 static struct pod pod_of(const char *text)
 {

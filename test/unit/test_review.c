@@ -73,17 +73,7 @@ static int decode(struct fixture *f, const char *text, struct review *r)
 
 static struct fixture fix;
 
-FIXTURE(set_up)
-{
-	fixture_init(&fix);
-	return 0;
-}
-
-FIXTURE(tear_down)
-{
-	fixture_release(&fix);
-	return 0;
-}
+FIXTURES(fixture_init, fixture_release)
 
 TEST(test_unreadable)
 {

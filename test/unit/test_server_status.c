@@ -38,17 +38,7 @@ static void expect_summary(struct server_fixture *f, const char *text, const cha
 
 static struct server_fixture fix;
 
-FIXTURE(set_up)
-{
-	server_fixture_init(&fix);
-	return 0;
-}
-
-FIXTURE(tear_down)
-{
-	server_fixture_release(&fix);
-	return 0;
-}
+FIXTURES(server_fixture_init, server_fixture_release)
 
 TEST(test_summary)
 {

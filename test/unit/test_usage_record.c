@@ -31,17 +31,7 @@
 
 static struct server_fixture fix;
 
-FIXTURE(set_up)
-{
-	server_fixture_init(&fix);
-	return 0;
-}
-
-FIXTURE(tear_down)
-{
-	server_fixture_release(&fix);
-	return 0;
-}
+FIXTURES(server_fixture_init, server_fixture_release)
 
 static void begin(int64_t at_s)
 {

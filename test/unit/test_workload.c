@@ -34,17 +34,7 @@ static const struct {
 
 static struct fixture fix;
 
-FIXTURE(set_up)
-{
-	fixture_init(&fix);
-	return 0;
-}
-
-FIXTURE(tear_down)
-{
-	fixture_release(&fix);
-	return 0;
-}
+FIXTURES(fixture_init, fixture_release)
 
 TEST(test_kinds)
 {

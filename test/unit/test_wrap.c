@@ -174,17 +174,7 @@ static void check_pair(struct fixture *f, const struct launch *l, size_t *ret_wr
 
 static struct fixture fix;
 
-FIXTURE(set_up)
-{
-	fixture_init(&fix);
-	return 0;
-}
-
-FIXTURE(tear_down)
-{
-	fixture_release(&fix);
-	return 0;
-}
+FIXTURES(fixture_init, fixture_release)
 
 TEST(test_argv_is_exact)
 {
