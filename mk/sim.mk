@@ -14,7 +14,7 @@ SIM_WRAP := $(OOM_WRAP) pthread_create pthread_join pthread_setname_np pthread_m
 	pthread_cond_wait pthread_cond_timedwait pthread_once clock_gettime getrandom nanosleep
 comma := ,
 $(SIM_OBJ): TEST_CFLAGS += $(foreach f,malloc calloc realloc,-D$f=__real_$f)
-SIM_MORE_OBJ := $(BUILD)/test/unit/core_fixture.o $(BUILD)/test/unit/oom_wrap.o
+SIM_MORE_OBJ := $(patsubst %,$(BUILD)/test/unit/%.o,core_fixture test oom_wrap)
 # It jumps from one stack to another, which fortified longjmp takes for a mistake.
 $(BUILD)/test/sim/sim_sched.o: TEST_CFLAGS += -U_FORTIFY_SOURCE
 

@@ -154,17 +154,6 @@ const struct json_node *fixture_raw(struct fixture *f, const char *text)
 	return json_root(&f->json);
 }
 
-char *fixture_quotes(const char *text)
-{
-	char *copy = strdup(text);
-
-	assert_non_null(copy);
-	for (char *c = copy; *c; c++)
-		if (*c == '\'')
-			*c = '"';
-	return copy;
-}
-
 const struct json_node *fixture_pod(struct fixture *f, const char *text)
 {
 	char *copy = fixture_quotes(text);

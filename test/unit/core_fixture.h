@@ -33,9 +33,6 @@ struct fixture {
 void fixture_init(struct fixture *f);
 void fixture_release(struct fixture *f);
 
-/* A copy with every single quote made a double one; the caller frees it. */
-char *fixture_quotes(const char *text);
-
 /* Read a pod; single quotes in the text stand for double quotes. Forgets the one before. */
 const struct json_node *fixture_pod(struct fixture *f, const char *text);
 /* As it is, without replacing quotes. */

@@ -28,20 +28,9 @@ void doctor_fixture_release(struct doctor_fixture *x)
 	buf_release(&x->out);
 }
 
-/* Single quotes stand for double ones. The caller frees it. */
-static char *quotes(const char *text)
-{
-	char *copy = strdup(text);
-
-	assert_non_null(copy);
-	for (char *at = copy; (at = strchr(at, '\'')); at++)
-		*at = '"';
-	return copy;
-}
-
 void doctor_fixture_put(struct sight *s, const char *text)
 {
-	char *quoted = quotes(text);
+	char *quoted = fixture_quotes(text);
 	struct err err = {0};
 
 	sight_release(s);
@@ -71,8 +60,8 @@ void doctor_fixture_hooks(struct doctor_fixture *x, size_t i, const char *from, 
 				    : "ValidatingWebhookConfiguration",
 		NULL);
 	struct slice raw = json_raw(&s->json, doc);
-	char *text = strndup(raw.at, raw.len), *wanted = from ? quotes(from) : NULL,
-	     *with = quotes(to ? to : "");
+	char *text = strndup(raw.at, raw.len), *wanted = from ? fixture_quotes(from) : NULL,
+	     *with = fixture_quotes(to ? to : "");
 	char *at = from ? strstr(text, wanted) : NULL;
 	struct buf b;
 

@@ -5,17 +5,6 @@
 
 #include "base/json/json_read.h"
 
-static char *quoted(const char *text)
-{
-	char *s = strdup(text);
-
-	assert_non_null(s);
-	for (char *c = s; *c; c++)
-		if (*c == '\'')
-			*c = '"';
-	return s;
-}
-
 static void set(char **to, struct slice raw)
 {
 	free(*to);
@@ -119,7 +108,7 @@ static void put_status(struct pool_api *p, const char *name, const char *status)
 
 	assert_non_null(s);
 	free(s->status);
-	s->status = quoted(status);
+	s->status = fixture_quotes(status);
 	changed(p, s);
 }
 
@@ -298,9 +287,9 @@ void pool_api_put(struct pool_api *p, const char *name, const char *finalizers, 
 	while (p->server[i].name)
 		assert_true(++i < POOL_API_MAX);
 	p->server[i] = (struct pool_api_server){.name = strdup(name),
-		.spec = quoted(spec),
-		.status = quoted(status),
-		.finalizers = quoted(finalizers),
+		.spec = fixture_quotes(spec),
+		.status = fixture_quotes(status),
+		.finalizers = fixture_quotes(finalizers),
 		.generation = 1,
 		.uid = (unsigned)i + 1,
 		.there = true};
@@ -316,7 +305,7 @@ void pool_api_spec(struct pool_api *p, const char *name, const char *spec)
 	s = find(p, name, strlen(name));
 	assert_non_null(s);
 	free(s->spec);
-	s->spec = quoted(spec);
+	s->spec = fixture_quotes(spec);
 	s->generation++;
 	changed(p, s);
 	api_unlock(p->api);
@@ -383,7 +372,7 @@ static bool holds(struct pool_api *p, const char *name, enum what what, const ch
 static bool wait_for(struct pool_api *p, const char *name, enum what what, const char *text, int ms)
 {
 	int64_t until = api_now_ms() + ms;
-	char *want = quoted(text);
+	char *want = fixture_quotes(text);
 	bool yes = false;
 
 	while (!yes) {

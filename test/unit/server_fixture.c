@@ -18,14 +18,10 @@ void server_fixture_release(struct server_fixture *f)
 
 int server_fixture_read(struct server_fixture *f, const char *text)
 {
-	char *quoted = strdup(text), *copy;
+	char *quoted = fixture_quotes(text), *copy;
 	struct json j = {0};
 	int rc;
 
-	assert_non_null(quoted);
-	for (char *c = quoted; *c; c++)
-		if (*c == '\'')
-			*c = '"';
 	err_clear(&f->err);
 	if (json_read_copy(&j, quoted, strlen(quoted), 1000000, &copy, &f->err) != 0)
 		fail_msg("%s", f->err.msg);

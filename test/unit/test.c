@@ -33,3 +33,14 @@ int tests_run(const char *only, const char *names, const CMUnitTestFunction *tes
 	free(copy);
 	return broken != 0;
 }
+
+char *fixture_quotes(const char *text)
+{
+	char *copy = strdup(text);
+
+	assert_non_null(copy);
+	for (char *c = copy; *c; c++)
+		if (*c == '\'')
+			*c = '"';
+	return copy;
+}

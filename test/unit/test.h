@@ -65,4 +65,7 @@ struct test_frame {
 int tests_run(const char *only, const char *names, const CMUnitTestFunction *tests, size_t n,
 	const struct test_frame *frame);
 
+/* A copy with every single quote made a double one; the caller frees it. */
+char *fixture_quotes(const char *text);
+
 #endif

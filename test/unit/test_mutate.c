@@ -119,11 +119,9 @@ static cJSON *at(cJSON *v, const char *path)
 static void expect(const char *pod, const char *path, const char *want)
 {
 	cJSON *root = cJSON_Parse(pod), *v = at(root, path);
-	char *got = v ? cJSON_PrintUnformatted(v) : strdup("nothing"), *wanted = strdup(want);
+	char *got = v ? cJSON_PrintUnformatted(v) : strdup("nothing");
+	char *wanted = fixture_quotes(want);
 
-	for (char *c = wanted; *c; c++)
-		if (*c == '\'')
-			*c = '"';
 	if (strcmp(got, wanted) != 0)
 		fail_msg("%s is %s, expected %s", path, got, wanted);
 	free(got);
@@ -133,9 +131,7 @@ static void expect(const char *pod, const char *path, const char *want)
 
 TEST(test_what_is_injected)
 {
-	char *pod;
-
-	pod = fixture_inject(
+	char *pod = fixture_inject(
 		&fix, POD(ON ",'bitfusion-client/filter':'a=b  c'}",
 			      "'containers':[{'name':'side','command':['x']},{'name':'a'"
 			      ",'command':['python t.py'],"
@@ -144,6 +140,7 @@ TEST(test_what_is_injected)
 			      "'requests':{'cpu':'500m','bitfusion.io/"
 			      "gpu-amount':'2','bitfusion.io/gpu-percent':'12500m'}},"
 			      "'env':[{'name':'LD_LIBRARY_PATH','value':'/cupti/'}]}]"));
+
 	expect(pod, "spec.containers.1.command",
 		"['" FIX_LAUNCHER "','run','-n','2','-p','0.130000','--filter','a=b','--filter','c'"
 		",'--','sh','-c','python t.py']");
@@ -199,9 +196,8 @@ TEST(test_library_path)
 
 TEST(test_twice_is_once)
 {
-	char *once;
+	char *once = fixture_inject(&fix, POD(ON "}", APP));
 
-	once = fixture_inject(&fix, POD(ON "}", APP));
 	assert_int_equal(fixture_mutate(&fix, once), 0);
 	assert_false(fix.mutation.patched);
 	free(once);
@@ -418,10 +414,9 @@ TEST(test_update_cannot_change_the_request)
 
 TEST(test_servers_are_placed)
 {
-	char *pod;
-
-	pod = fixture_inject(&fix,
+	char *pod = fixture_inject(&fix,
 		POD(ON ",'poolgate.io/launcher':'lupine'}", "'containers':[{'name':'a'," ONE "}]"));
+
 	expect(pod, "spec.containers.0.env.0", "{'name':'LUPINE_SERVER','value':'10.0.0.1:14833'}");
 	assert_int_equal(fixture_validate(&fix, pod), 0);
 	assert_int_equal(fix.validation.demand.n_servers, 1);
@@ -553,12 +548,11 @@ TEST(test_late_container_on_placed_servers)
 
 TEST(test_injection_mode_leaves_the_command)
 {
-	char *pod;
-
-	pod = fixture_inject(&fix,
+	char *pod = fixture_inject(&fix,
 		POD("'annotations':{'auto-management/bitfusion':'Injection','bitfusion-client/"
 		    "os':'ubuntu18','bitfusion-client/version':'400'}",
 			"'containers':[{'name':'a'," ONE "}]"));
+
 	expect(pod, "spec.containers.0.command", "nothing");
 	expect(pod, "spec.containers.0.resources.requests", "{'bitfusion.io/gpu':100}");
 	assert_int_equal(fix.mutation.plan.containers[0].command, COMMAND_NONE);

@@ -49,20 +49,11 @@ static const struct {
 	{"{'name':'v'}", "['v']", false},
 };
 
-static char *quoted(const char *text)
-{
-	char *out = strdup(text);
-
-	assert_non_null(out);
-	for (char *c = out; *c; c++)
-		*c = *c == '\'' ? '"' : *c;
-	return out;
-}
-
 TEST(test_table)
 {
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		char *ours = quoted(cases[i].ours), *theirs = quoted(cases[i].theirs), *copy;
+		char *ours = fixture_quotes(cases[i].ours),
+		     *theirs = fixture_quotes(cases[i].theirs), *copy;
 		struct json j = {0};
 		struct arena a;
 

@@ -32,15 +32,9 @@
 	"'summary':{'gpus':3,'fit':1,'free':8000,'claims':2,'busy':0.5},'later':{'b':[{}]},"       \
 	"'\\u0065nd':null}"
 
-static char *quotes(const char *text)
-{
-	char *copy = strdup(text);
+static struct server_fixture fix;
 
-	for (char *c = copy; *c; c++)
-		if (*c == '\'')
-			*c = '"';
-	return copy;
-}
+FIXTURES(server_fixture_init, server_fixture_release)
 
 /* What is written is what was read, escapes aside. */
 TEST(test_round_trip)
@@ -48,71 +42,63 @@ TEST(test_round_trip)
 	static const char head[] =
 		"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUServer\",\"metadata\":{"
 		"\"name\":\"gpu-01\",\"uid\":\"u-1\",\"resourceVersion\":\"7\"},\"status\":{";
-	struct server_fixture f;
-	char *want = quotes(FULL), *first;
+	char *want = fixture_quotes(FULL), *first;
 	const char *ae;
 
-	server_fixture_init(&f);
-	server_fixture_load(&f, SERVER_STATUS(FULL));
-	first = strdup(server_fixture_status(&f));
+	server_fixture_load(&fix, SERVER_STATUS(FULL));
+	first = strdup(server_fixture_status(&fix));
 	ae = strstr(want, "\\u00e4");
 	assert_non_null(ae);
 	/* a known string is written anew: the letter instead of its escape */
 	assert_memory_equal(first, want, (size_t)(ae - want));
 	assert_memory_equal(first + (ae - want), "\303\244", 2);
 	assert_string_equal(first + (ae - want) + 2, ae + 6);
-	assert_int_equal(strncmp(f.out.data, head, strlen(head)), 0);
+	assert_int_equal(strncmp(fix.out.data, head, strlen(head)), 0);
 	free(first);
 	free(want);
-	server_fixture_release(&f);
 }
 
 /* Whatever it says, the next one can read it. */
 TEST(test_no_count_beyond_what_is_read)
 {
-	struct server_fixture f;
 	struct buf b;
 
-	server_fixture_init(&f);
 	buf_init(&b, 1 << 16);
-	server_fixture_load(&f, SERVER_STATUS(FULL));
-	f.o.status.claims[0].began.bytes = UINT64_MAX;
+	server_fixture_load(&fix, SERVER_STATUS(FULL));
+	fix.o.status.claims[0].began.bytes = UINT64_MAX;
 	buf_str(&b, "{'apiVersion':'poolgate.io/v1alpha1','kind':'GPUServer','metadata':{'name':"
 		    "'gpu-01','uid':'u','resourceVersion':'1'}," SERVER_SPEC ",'status':");
-	buf_str(&b, server_fixture_status(&f));
+	buf_str(&b, server_fixture_status(&fix));
 	buf_str(&b, "}");
 	assert_non_null(strstr(b.data, "\"gangBytes\":9007199254740992,"));
-	server_fixture_load(&f, b.data);
-	assert_true(f.o.status.claims[0].began.bytes == UINT64_C(1) << 53);
+	server_fixture_load(&fix, b.data);
+	assert_true(fix.o.status.claims[0].began.bytes == UINT64_C(1) << 53);
 	buf_release(&b);
-	server_fixture_release(&f);
 }
 
 TEST(test_values)
 {
-	struct server_fixture f;
 	const struct claim_record *c;
 
-	server_fixture_init(&f);
-	server_fixture_load(&f, SERVER_STATUS(FULL));
-	assert_string_equal(f.o.name, "gpu-01");
-	assert_string_equal(f.o.uid, "u-1");
-	assert_string_equal(f.o.version, "7");
-	assert_int_equal(f.o.generation, 3);
-	assert_true(f.o.finalizer);
-	assert_false(f.o.deleting);
-	assert_string_equal(f.o.address, "10.0.0.1:56001");
-	assert_null(f.o.probe_url);
-	assert_null(f.o.gate_profile);
-	assert_int_equal(f.o.n_declared, 1);
-	assert_int_equal(f.o.declared[0].bytes, 16000000000);
-	assert_int_equal(f.o.declared[0].count, 2);
-	assert_int_equal(f.o.status.version, 2);
-	assert_int_equal(f.o.status.n_gpus, 3);
-	assert_string_equal(f.o.status.gpus[1].gpu.why, "ECC \303\244 \"3\"");
-	assert_true(f.o.status.gpus[2].gpu.missing);
-	assert_int_equal(f.o.status.n_claims, 2);
-	c = &f.o.status.claims[0];
+	server_fixture_load(&fix, SERVER_STATUS(FULL));
+	assert_string_equal(fix.o.name, "gpu-01");
+	assert_string_equal(fix.o.uid, "u-1");
+	assert_string_equal(fix.o.version, "7");
+	assert_int_equal(fix.o.generation, 3);
+	assert_true(fix.o.finalizer);
+	assert_false(fix.o.deleting);
+	assert_string_equal(fix.o.address, "10.0.0.1:56001");
+	assert_null(fix.o.probe_url);
+	assert_null(fix.o.gate_profile);
+	assert_int_equal(fix.o.n_declared, 1);
+	assert_int_equal(fix.o.declared[0].bytes, 16000000000);
+	assert_int_equal(fix.o.declared[0].count, 2);
+	assert_int_equal(fix.o.status.version, 2);
+	assert_int_equal(fix.o.status.n_gpus, 3);
+	assert_string_equal(fix.o.status.gpus[1].gpu.why, "ECC \303\244 \"3\"");
+	assert_true(fix.o.status.gpus[2].gpu.missing);
+	assert_int_equal(fix.o.status.n_claims, 2);
+	c = &fix.o.status.claims[0];
 	assert_string_equal(c->claim.key, "a");
 	assert_string_equal(c->claim.namespace, "ml");
 	assert_int_equal(c->claim.state, CLAIM_BOUND);
@@ -128,17 +114,16 @@ TEST(test_values)
 	assert_string_equal(c->claim.parts[0].server, "gpu-01");
 	assert_int_equal(c->claim.parts[0].bytes, 8000000000);
 	/* what stands there many times is kept once */
-	assert_ptr_equal(c->claim.parts[0].gpu, f.o.status.gpus[0].gpu.id);
-	assert_ptr_equal(c->servers[0], f.o.name);
+	assert_ptr_equal(c->claim.parts[0].gpu, fix.o.status.gpus[0].gpu.id);
+	assert_ptr_equal(c->servers[0], fix.o.name);
 	assert_ptr_equal(c[1].claim.namespace, c->claim.namespace);
-	assert_string_equal(server_status_condition(&f.o.status, "Fresh")->reason, "Listed");
-	assert_null(server_status_condition(&f.o.status, SERVER_READY));
-	assert_int_equal(f.o.status.n_kept, 1);
-	assert_string_equal(f.o.status.kept[0].uid, "k");
-	assert_string_equal(f.o.status.kept[0].gpus[0].gpu, "gpu-0");
-	assert_int_equal(server_status_kept(&f.o.status, 0), 7);
-	assert_int_equal(server_status_kept(&f.o.status, 1), 0);
-	server_fixture_release(&f);
+	assert_string_equal(server_status_condition(&fix.o.status, "Fresh")->reason, "Listed");
+	assert_null(server_status_condition(&fix.o.status, SERVER_READY));
+	assert_int_equal(fix.o.status.n_kept, 1);
+	assert_string_equal(fix.o.status.kept[0].uid, "k");
+	assert_string_equal(fix.o.status.kept[0].gpus[0].gpu, "gpu-0");
+	assert_int_equal(server_status_kept(&fix.o.status, 0), 7);
+	assert_int_equal(server_status_kept(&fix.o.status, 1), 0);
 }
 
 #define PROBE                                                                                      \
@@ -150,33 +135,30 @@ TEST(test_values)
 
 TEST(test_probe)
 {
-	struct server_fixture f;
-
-	server_fixture_init(&f);
-	server_fixture_load(&f, SERVER_TEXT("'deletionTimestamp':'2026-11-21T09:30:00Z','labels':{"
-					    "'poolgate.io/\\u007aone':'l\\u0061b','e':''}",
-					PROBE, "null"));
-	assert_string_equal(f.o.probe_url, "https://h:9443");
-	assert_string_equal(f.o.probe_ca_secret, "ca");
-	assert_string_equal(f.o.probe_token_secret, "t.k");
-	assert_string_equal(f.o.probe_client_secret, "c");
-	assert_string_equal(f.o.gate_profile, "lupine");
-	assert_string_equal(server_object_gate(&f.o).url, "https://g:9447");
-	assert_string_equal(server_object_gate(&f.o).ca_secret, "gc");
-	assert_string_equal(server_object_gate(&f.o).token_secret, "gt");
-	assert_string_equal(server_object_probe(&f.o).client_secret, "c");
-	assert_true(f.o.gate_lets_strangers);
-	assert_true(f.o.gate_by_address);
-	assert_int_equal(f.o.n_declared, 0);
-	assert_true(f.o.drain);
-	assert_int_equal(f.o.n_launchers, 2);
-	assert_string_equal(f.o.launchers[1], "juice");
-	assert_true(f.o.deleting);
-	assert_false(f.o.finalizer);
-	assert_int_equal(f.o.n_labels, 2);
-	assert_string_equal(f.o.labels[0].key, "poolgate.io/zone");
-	assert_string_equal(f.o.labels[0].value, "lab");
-	server_fixture_release(&f);
+	server_fixture_load(
+		&fix, SERVER_TEXT("'deletionTimestamp':'2026-11-21T09:30:00Z','labels':{"
+				  "'poolgate.io/\\u007aone':'l\\u0061b','e':''}",
+			      PROBE, "null"));
+	assert_string_equal(fix.o.probe_url, "https://h:9443");
+	assert_string_equal(fix.o.probe_ca_secret, "ca");
+	assert_string_equal(fix.o.probe_token_secret, "t.k");
+	assert_string_equal(fix.o.probe_client_secret, "c");
+	assert_string_equal(fix.o.gate_profile, "lupine");
+	assert_string_equal(server_object_gate(&fix.o).url, "https://g:9447");
+	assert_string_equal(server_object_gate(&fix.o).ca_secret, "gc");
+	assert_string_equal(server_object_gate(&fix.o).token_secret, "gt");
+	assert_string_equal(server_object_probe(&fix.o).client_secret, "c");
+	assert_true(fix.o.gate_lets_strangers);
+	assert_true(fix.o.gate_by_address);
+	assert_int_equal(fix.o.n_declared, 0);
+	assert_true(fix.o.drain);
+	assert_int_equal(fix.o.n_launchers, 2);
+	assert_string_equal(fix.o.launchers[1], "juice");
+	assert_true(fix.o.deleting);
+	assert_false(fix.o.finalizer);
+	assert_int_equal(fix.o.n_labels, 2);
+	assert_string_equal(fix.o.labels[0].key, "poolgate.io/zone");
+	assert_string_equal(fix.o.labels[0].value, "lab");
 }
 
 /* Without a status: empty, and written as such. */
@@ -185,30 +167,24 @@ TEST(test_empty)
 	static const char *const texts[] = {SERVER_STATUS("{}"), SERVER_STATUS("null"),
 		SERVER_STATUS("{'version':null,'gpus':null,'claims':null,'conditions':null,"
 			      "'summary':null}")};
-	struct server_fixture f;
 
-	server_fixture_init(&f);
 	for (size_t i = 0; i < 3; i++) {
-		server_fixture_load(&f, texts[i]);
-		assert_int_equal(f.o.status.version, 0);
-		assert_string_equal(server_fixture_status(&f),
+		server_fixture_load(&fix, texts[i]);
+		assert_int_equal(fix.o.status.version, 0);
+		assert_string_equal(server_fixture_status(&fix),
 			"{\"version\":1,\"gpus\":[],\"claims\":[],\"conditions\":[],\"summary\":"
 			"{\"gpus\":0,\"fit\":0,\"free\":0,\"claims\":0}}");
 	}
-	server_fixture_release(&f);
 }
 
 /* A claim that names no servers is this one's alone. */
 TEST(test_defaults)
 {
-	struct server_fixture f;
-
-	server_fixture_init(&f);
-	server_fixture_load(
-		&f, SERVER_STATUS(
-			    "{'gpus':[{'id':'g','memory':0}],'claims':[{'uid':'a','state':"
-			    "'adopted','gpus':[]}],'conditions':[{'type':'T','status':'False'}]}"));
-	assert_string_equal(server_fixture_status(&f),
+	server_fixture_load(&fix,
+		SERVER_STATUS(
+			"{'gpus':[{'id':'g','memory':0}],'claims':[{'uid':'a','state':"
+			"'adopted','gpus':[]}],'conditions':[{'type':'T','status':'False'}]}"));
+	assert_string_equal(server_fixture_status(&fix),
 		"{\"version\":1,\"gpus\":[{\"id\":\"g\",\"model\":\"\",\"memory\":0,\"fit\":false}]"
 		","
 		"\"claims\":[{\"uid\":\"a\",\"namespace\":\"\",\"name\":\"\",\"state\":\"adopted\","
@@ -216,35 +192,31 @@ TEST(test_defaults)
 		"\"gpu-01\"],\"gpus\":[]}],\"conditions\":[{\"type\":\"T\",\"status\":\"False\","
 		"\"reason\":\"\",\"message\":\"\"}],\"summary\":{\"gpus\":1,\"fit\":0,\"free\":0,"
 		"\"claims\":1}}");
-	server_fixture_release(&f);
 }
 
 /* Unknown members of a claim's gpu stay with the GPU that they were read at. */
 TEST(test_part_rests)
 {
-	struct server_fixture f;
 	struct claim *c;
 	const char *text;
 
-	server_fixture_init(&f);
-	server_fixture_load(&f,
+	server_fixture_load(&fix,
 		SERVER_STATUS("{'claims':[{'uid':'a','state':'bound','gpus':[{'id':'x','bytes':1,"
 			      "'n':1},{'id':'y','bytes':2},{'id':'x','bytes':3,'n':3},{'id':'z',"
 			      "'bytes':4,'n':4}]}]}"));
-	text = server_fixture_status(&f);
+	text = server_fixture_status(&fix);
 	assert_non_null(
 		strstr(text, "\"gpus\":[{\"id\":\"x\",\"bytes\":1,\"n\":1},{\"id\":\"y\",\"bytes\":"
 			     "2},{\"id\":\"x\",\"bytes\":3,\"n\":3},{\"id\":\"z\",\"bytes\":4,\"n\""
 			     ":4}]"));
 	/* the first two are trimmed, and what is left changes places */
-	c = &f.o.status.claims[0].claim;
+	c = &fix.o.status.claims[0].claim;
 	c->parts[0] = c->parts[3];
 	c->parts[1] = c->parts[2];
 	c->n_parts = 2;
-	text = server_fixture_status(&f);
+	text = server_fixture_status(&fix);
 	assert_non_null(strstr(text, "\"gpus\":[{\"id\":\"z\",\"bytes\":4,\"n\":4},{\"id\":\"x\","
 				     "\"bytes\":3,\"n\":1}]"));
-	server_fixture_release(&f);
 }
 
 TEST(test_refused_status)
@@ -317,21 +289,18 @@ TEST(test_refused_status)
 		{"{'conditions':[{'type':'A','status':'True','lastTransitionTime':1}]}",
 			"/status/conditions/0/lastTransitionTime"},
 	};
-	struct server_fixture f;
 	char text[1024];
 
-	server_fixture_init(&f);
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		f.o.name = "as it was";
+		fix.o.name = "as it was";
 		snprintf(text, sizeof(text), SERVER_STATUS("%s"), cases[i].status);
-		if (server_fixture_read(&f, text) != ERR_INVALID)
+		if (server_fixture_read(&fix, text) != ERR_INVALID)
 			fail_msg("accepted: %s", cases[i].status);
-		assert_string_equal(f.err.path, cases[i].path);
-		assert_non_null(strstr(f.err.msg, "found "));
-		assert_non_null(strstr(f.err.msg, ", expected "));
-		assert_string_equal(f.o.name, "as it was");
+		assert_string_equal(fix.err.path, cases[i].path);
+		assert_non_null(strstr(fix.err.msg, "found "));
+		assert_non_null(strstr(fix.err.msg, ", expected "));
+		assert_string_equal(fix.o.name, "as it was");
 	}
-	server_fixture_release(&f);
 }
 
 #define GPU "'gpus':[{'model':'m','memory':'16G'}]"
@@ -413,18 +382,15 @@ TEST(test_refused_spec)
 			"'tokenSecret':'t','mode':'session'}}",
 			"/spec/gate/mode"},
 	};
-	struct server_fixture f;
 	char text[1024];
 
-	server_fixture_init(&f);
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		snprintf(text, sizeof(text), SERVER_TEXT("%s", "%s", "null"), cases[i].metadata,
 			cases[i].spec);
-		if (server_fixture_read(&f, text) != ERR_INVALID)
+		if (server_fixture_read(&fix, text) != ERR_INVALID)
 			fail_msg("accepted: %s", text);
-		assert_string_equal(f.err.path, cases[i].path);
+		assert_string_equal(fix.err.path, cases[i].path);
 	}
-	server_fixture_release(&f);
 }
 
 /* Rule R1: each server that it lists has a record with that list; R19: and none is open. */
@@ -466,30 +432,25 @@ TEST(test_no_server)
 		{"{'name':'g','uid':'u'}", "/metadata/resourceVersion"},
 		{"{'name':'g','uid':'u','resourceVersion':7}", "/metadata/resourceVersion"},
 		{"null", "/metadata"}};
-	struct server_fixture f;
 	char text[512];
 
-	server_fixture_init(&f);
-	assert_int_equal(server_fixture_read(&f, "[]"), ERR_SYNTAX);
-	assert_int_equal(server_fixture_read(&f, "{'kind':'GPUServer'}"), ERR_SYNTAX);
+	assert_int_equal(server_fixture_read(&fix, "[]"), ERR_SYNTAX);
+	assert_int_equal(server_fixture_read(&fix, "{'kind':'GPUServer'}"), ERR_SYNTAX);
 	assert_int_equal(
-		server_fixture_read(&f, "{'kind':'Pod','apiVersion':'poolgate.io/v1alpha1'}"),
+		server_fixture_read(&fix, "{'kind':'Pod','apiVersion':'poolgate.io/v1alpha1'}"),
 		ERR_SYNTAX);
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		snprintf(text, sizeof(text), "{%s,'metadata':%s," SERVER_SPEC "}", head,
 			cases[i].metadata);
-		assert_int_equal(server_fixture_read(&f, text), ERR_INVALID);
-		assert_string_equal(f.err.path, cases[i].path);
+		assert_int_equal(server_fixture_read(&fix, text), ERR_INVALID);
+		assert_string_equal(fix.err.path, cases[i].path);
 	}
-	server_fixture_release(&f);
 }
 
 TEST(test_too_many_gpus)
 {
-	struct server_fixture f;
 	struct buf b;
 
-	server_fixture_init(&f);
 	for (size_t n = 1024; n <= 1025; n++) {
 		char *text;
 
@@ -499,14 +460,13 @@ TEST(test_too_many_gpus)
 		text = malloc(b.len + 1024);
 		assert_non_null(text);
 		snprintf(text, b.len + 1024, SERVER_STATUS("{'gpus':[%s]}"), b.data);
-		assert_int_equal(server_fixture_read(&f, text), n == 1024 ? 0 : ERR_INVALID);
+		assert_int_equal(server_fixture_read(&fix, text), n == 1024 ? 0 : ERR_INVALID);
 		free(text);
 		buf_release(&b);
 	}
-	assert_string_equal(f.err.path, "/status/gpus");
-	server_fixture_release(&f);
+	assert_string_equal(fix.err.path, "/status/gpus");
 }
 
-TESTS(test_round_trip, test_no_count_beyond_what_is_read, test_values, test_probe, test_empty,
-	test_defaults, test_part_rests, test_refused_status, test_refused_spec, test_no_server,
-	test_too_many_gpus, test_a_whole_claim)
+TESTS_BETWEEN(set_up, tear_down, test_round_trip, test_no_count_beyond_what_is_read, test_values,
+	test_probe, test_empty, test_defaults, test_part_rests, test_refused_status,
+	test_refused_spec, test_no_server, test_too_many_gpus, test_a_whole_claim)
