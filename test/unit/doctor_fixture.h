@@ -5,7 +5,6 @@
 
 #include "webhook/cli/doctor/doctor_read.h"
 
-#define LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define NOW_S INT64_C(1790000000)
 #define NOW_MS (NOW_S * 1000)
 

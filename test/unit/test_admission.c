@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edge/admission/admission: bytes in, reply out, and the claim behind it: kept exactly when an
  * allowed reply was queued. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "test/unit/admission_fixture.h"
+#include "test/unit/test.h"
 
-#define LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define ON                                                                                         \
 	"'annotations':{'auto-management/bitfusion':'all','bitfusion-client/"                      \
 	"os':'ubuntu18','bitfusion-client/version':'400'"
@@ -72,13 +62,12 @@ static const struct {
 	{"{\"a\":1e400}", "at byte"},
 };
 
-static void test_unreadable(void **state)
+TEST(test_unreadable)
 {
 	struct admission_fixture f;
 
-	(void)state;
 	admission_fixture_init(&f, NULL);
-	for (size_t i = 0; i < LEN(unreadable); i++) {
+	for (size_t i = 0; i < COUNT(unreadable); i++) {
 		http_handler *handlers[] = {admission_mutate, admission_validate};
 
 		for (size_t h = 0; h < 2; h++) {
@@ -90,18 +79,17 @@ static void test_unreadable(void **state)
 		}
 	}
 	assert_int_equal(metric_value(f.metrics, M_REVIEWS, HOOK_MUTATE, RESULT_UNREADABLE),
-		LEN(unreadable));
+		COUNT(unreadable));
 	admission_fixture_release(&f);
 }
 
 /* ---- mutate ---- */
 
-static void test_mutate(void **state)
+TEST(test_mutate)
 {
 	struct admission_fixture f;
 	char *review = admission_review("CREATE", ASKS(1), "null", ",'dryRun':false");
 
-	(void)state;
 	admission_fixture_init(&f, NULL);
 	answer(&f, admission_mutate, review, true);
 	assert_int_equal(f.reply.status, 200);
@@ -139,13 +127,12 @@ static const char *const harmless[][4] = {
 	{"CREATE", "{'metadata':7,'spec':'x'}", "null", ""},
 };
 
-static void test_harmless(void **state)
+TEST(test_harmless)
 {
 	struct admission_fixture f;
 
-	(void)state;
 	admission_fixture_init(&f, NULL);
-	for (size_t i = 0; i < LEN(harmless); i++) {
+	for (size_t i = 0; i < COUNT(harmless); i++) {
 		char *review = admission_review(
 			harmless[i][0], harmless[i][1], harmless[i][2], harmless[i][3]);
 		http_handler *handlers[] = {admission_mutate, admission_validate};
@@ -163,7 +150,7 @@ static void test_harmless(void **state)
 }
 
 /* A pod that is made or changed without being there is no review that can be answered. */
-static void test_no_object(void **state)
+TEST(test_no_object)
 {
 	static const char *const rows[][3] = {
 		{"CREATE", "null", "null"},
@@ -173,9 +160,8 @@ static void test_no_object(void **state)
 	http_handler *handlers[] = {admission_mutate, admission_validate};
 	struct admission_fixture f;
 
-	(void)state;
 	admission_fixture_init(&f, NULL);
-	for (size_t i = 0; i < LEN(rows) * 2; i++) {
+	for (size_t i = 0; i < COUNT(rows) * 2; i++) {
 		char *review = admission_review(rows[i / 2][0], rows[i / 2][1], rows[i / 2][2], "");
 
 		answer(&f, handlers[i % 2], review, true);
@@ -188,12 +174,11 @@ static void test_no_object(void **state)
 
 /* ---- validate and the claim ---- */
 
-static void test_the_claim_follows_the_reply(void **state)
+TEST(test_the_claim_follows_the_reply)
 {
 	struct admission_fixture f;
 	char *first, *second, *third;
 
-	(void)state;
 	admission_fixture_init(&f, NULL);
 	first = validating(&f, "uid-1", "");
 	second = validating(&f, "uid-2", "");
@@ -227,12 +212,11 @@ static void test_the_claim_follows_the_reply(void **state)
 	admission_fixture_release(&f);
 }
 
-static void test_another_status_was_sent(void **state)
+TEST(test_another_status_was_sent)
 {
 	struct admission_fixture f;
 	char *review;
 
-	(void)state;
 	admission_fixture_init(&f, NULL);
 	review = validating(&f, "uid-1", "");
 	assert_int_equal(admission_call(&f, admission_validate, review), HTTP_DONE);
@@ -248,12 +232,11 @@ static void test_another_status_was_sent(void **state)
 	admission_fixture_release(&f);
 }
 
-static void test_dry_run_takes_nothing(void **state)
+TEST(test_dry_run_takes_nothing)
 {
 	struct admission_fixture f;
 	char *review;
 
-	(void)state;
 	admission_fixture_init(&f, NULL);
 	review = validating(&f, "uid-1", ",'dryRun':true");
 	for (int i = 0; i < 3; i++) {
@@ -279,19 +262,18 @@ static const struct {
 	{",'options':{'gracePeriodSeconds':0}", 0},
 };
 
-static void test_the_last_delete_ends_a_claim(void **state)
+TEST(test_the_last_delete_ends_a_claim)
 {
 	struct admission_fixture f;
 	char *review, *pod;
 
-	(void)state;
 	admission_fixture_init(&f, NULL);
 	assert_true(f.core.ledger->ends_by_review);
 	review = validating(&f, "uid-1", "");
 	answer(&f, admission_validate, review, true);
 	free(review);
 	pod = injected(&f, "uid-1");
-	for (size_t i = 0; i < LEN(deletes); i++) {
+	for (size_t i = 0; i < COUNT(deletes); i++) {
 		review = admission_review("DELETE", "null", pod, deletes[i].more);
 		answer(&f, admission_validate, review, true);
 		assert_true(replied(&f, "\"allowed\":true}}"));
@@ -319,12 +301,11 @@ static void test_the_last_delete_ends_a_claim(void **state)
 	admission_fixture_release(&f);
 }
 
-static void test_what_may_wait_goes_to_a_worker(void **state)
+TEST(test_what_may_wait_goes_to_a_worker)
 {
 	struct admission_fixture f;
 	char *review;
 
-	(void)state;
 	admission_fixture_init(&f, NULL);
 	review = validating(&f, "uid-1", "");
 	f.core.ledger->may_wait = true;
@@ -338,14 +319,13 @@ static void test_what_may_wait_goes_to_a_worker(void **state)
 }
 
 /* The I/O thread is everybody's: what is large is read and decided elsewhere. */
-static void test_what_is_large_goes_to_a_worker(void **state)
+TEST(test_what_is_large_goes_to_a_worker)
 {
 	http_handler *handlers[] = {admission_mutate, admission_validate};
 	http_handler *slow[] = {admission_mutate_slow, admission_validate_slow};
 	struct admission_fixture f;
 	char *text = malloc(64 * 1024 + 2);
 
-	(void)state;
 	assert_non_null(text);
 	admission_fixture_init(&f, NULL);
 	memset(text, ' ', 64 * 1024 + 1);
@@ -363,9 +343,8 @@ static void test_what_is_large_goes_to_a_worker(void **state)
 	admission_fixture_release(&f);
 }
 
-static void test_routes(void **state)
+TEST(test_routes)
 {
-	(void)state;
 	assert_string_equal(admission_routes[0].path, "/mutate");
 	assert_string_equal(admission_routes[1].path, "/validate");
 	assert_ptr_equal(admission_routes[1].slow, admission_validate_slow);
@@ -377,12 +356,11 @@ static void test_routes(void **state)
 	}
 }
 
-static void test_updates(void **state)
+TEST(test_updates)
 {
 	struct admission_fixture f;
 	char *live, *changed, *review;
 
-	(void)state;
 	admission_fixture_init(&f, NULL);
 	live = injected(&f, "uid-1");
 	changed = fixture_change(live, "[{'op':'remove','path':'/metadata/labels'}]");
@@ -413,7 +391,7 @@ static void test_updates(void **state)
 	admission_fixture_release(&f);
 }
 
-static void test_workloads_are_warned(void **state)
+TEST(test_workloads_are_warned)
 {
 	struct admission_fixture f;
 	char *review = fixture_quotes(
@@ -422,7 +400,6 @@ static void test_workloads_are_warned(void **state)
 		"'resource':'deployments'},'namespace':'ml','operation':'CREATE','object':{'spec':{"
 		"'replicas':9,'template':" ASKS(1) "}}}}");
 
-	(void)state;
 	admission_fixture_init(&f, NULL);
 	answer(&f, admission_validate, review, true);
 	assert_true(replied(&f, "\"apiVersion\":\"admission.k8s.io/v1beta1\""));
@@ -522,24 +499,23 @@ static const struct {
 	{ERR_REFUSED, 200},
 };
 
-static void test_a_ledger_that_fails(void **state)
+TEST(test_a_ledger_that_fails)
 {
 	struct fake fake = {.ledger = {.ops = &fake_ops, .ends_by_review = true}};
 	struct admission_fixture f;
 	char *review, *ending;
 
-	(void)state;
 	admission_fixture_init(&f, &fake.ledger);
 	review = validating(&f, "uid-1", "");
 	ending = admission_review("DELETE", "null", ASKS(1), ",'options':{'gracePeriodSeconds':0}");
-	for (size_t i = 0; i < LEN(failures); i++) {
+	for (size_t i = 0; i < COUNT(failures); i++) {
 		fake.take = failures[i].take;
 		answer(&f, admission_validate, review, true);
 		assert_int_equal(f.reply.status, failures[i].status);
 		assert_true(replied(&f, "the ledger says no"));
 		assert_false(replied(&f, "\"allowed\":true"));
 	}
-	assert_int_equal(fake.taken, LEN(failures));
+	assert_int_equal(fake.taken, COUNT(failures));
 	/* early enough to say why before the transport answers */
 	assert_in_range(f.request.deadline_ms - fake.deadline_ms, 200, 300);
 	fake.take = ERR_TIMEOUT;
@@ -566,13 +542,12 @@ static void test_a_ledger_that_fails(void **state)
 
 /* Admitted without a claim when the pool could ever hold it; dry run alike. Without a cluster
  * nobody would let it go. */
-static void test_a_pod_that_waits(void **state)
+TEST(test_a_pod_that_waits)
 {
 	struct fake fake = {.ledger = {.ops = &fake_ops}};
 	struct admission_fixture f;
 	char *review, *dry;
 
-	(void)state;
 	admission_fixture_init(&f, &fake.ledger);
 	f.core.config.late_place = true;
 	f.core.config.when_full = WHEN_FULL_WAIT;
@@ -640,14 +615,13 @@ static int exceeded(void *ctx, struct slice namespace, const struct json *j,
 	return err_reason(err, ERR_REFUSED, "QuotaExceeded", "exceeded quota: none");
 }
 
-static void test_no_claim_where_a_quota_refuses(void **state)
+TEST(test_no_claim_where_a_quota_refuses)
 {
 	struct admission_fixture f;
 	struct err err = {0};
 	int asked = 0;
 	char *review;
 
-	(void)state;
 	admission_fixture_init(&f, NULL);
 	admission_free(f.admission);
 	f.admission = admission_new(
@@ -667,7 +641,7 @@ static void test_no_claim_where_a_quota_refuses(void **state)
 	admission_fixture_release(&f);
 }
 
-static void test_no_claim_where_secrets_cannot_come(void **state)
+TEST(test_no_claim_where_secrets_cannot_come)
 {
 	static const char plain[] =
 		"{'metadata':{'name':'p'},'spec':{'containers':[{'name':'a'}]}}";
@@ -676,7 +650,6 @@ static void test_no_claim_where_secrets_cannot_come(void **state)
 	int asked = 0;
 	char *review;
 
-	(void)state;
 	admission_fixture_init(&f, NULL);
 	admission_free(f.admission);
 	f.admission = admission_new(
@@ -726,7 +699,7 @@ static int policy_later(void *ctx, const struct config *config, struct slice nam
 	return 0;
 }
 
-static void test_a_policy_that_is_asked_for(void **state)
+TEST(test_a_policy_that_is_asked_for)
 {
 	static const char silent[] =
 		"{'metadata':{'name':'p'},'spec':{'containers':[{'name':'a','command':['x'],"
@@ -735,7 +708,6 @@ static void test_a_policy_that_is_asked_for(void **state)
 	bool away = false;
 	char *review = admission_review("CREATE", silent, "null", "");
 
-	(void)state;
 	admission_fixture_policies = (struct policies_known){&away, any_policy, policy_later};
 	admission_fixture_init(&f, NULL);
 	assert_int_equal(admission_call(&f, admission_mutate, review), HTTP_LATER);
@@ -781,28 +753,9 @@ static void test_a_policy_that_is_asked_for(void **state)
 	free(review);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_unreadable),
-		cmocka_unit_test(test_mutate),
-		cmocka_unit_test(test_harmless),
-		cmocka_unit_test(test_no_object),
-		cmocka_unit_test(test_the_claim_follows_the_reply),
-		cmocka_unit_test(test_another_status_was_sent),
-		cmocka_unit_test(test_dry_run_takes_nothing),
-		cmocka_unit_test(test_the_last_delete_ends_a_claim),
-		cmocka_unit_test(test_what_may_wait_goes_to_a_worker),
-		cmocka_unit_test(test_what_is_large_goes_to_a_worker),
-		cmocka_unit_test(test_routes),
-		cmocka_unit_test(test_updates),
-		cmocka_unit_test(test_workloads_are_warned),
-		cmocka_unit_test(test_a_ledger_that_fails),
-		cmocka_unit_test(test_a_pod_that_waits),
-		cmocka_unit_test(test_no_claim_where_secrets_cannot_come),
-		cmocka_unit_test(test_no_claim_where_a_quota_refuses),
-		cmocka_unit_test(test_a_policy_that_is_asked_for),
-	};
-
-	return cmocka_run_group_tests_name("admission", tests, NULL, NULL) != 0;
-}
+TESTS(test_unreadable, test_mutate, test_harmless, test_no_object, test_the_claim_follows_the_reply,
+	test_another_status_was_sent, test_dry_run_takes_nothing, test_the_last_delete_ends_a_claim,
+	test_what_may_wait_goes_to_a_worker, test_what_is_large_goes_to_a_worker, test_routes,
+	test_updates, test_workloads_are_warned, test_a_ledger_that_fails, test_a_pod_that_waits,
+	test_no_claim_where_secrets_cannot_come, test_no_claim_where_a_quota_refuses,
+	test_a_policy_that_is_asked_for)

@@ -1,30 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/doctor/doctor: what is judged wrong, what well, what neither; the manifests in the program;
  * an API server that fails. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/rfc3339.h"
 #include "certs/x509.h"
 #include "test/unit/api_fixture.h"
 #include "test/unit/doctor_fixture.h"
+#include "test/unit/test.h"
 
 #define NAME "poolgate.poolgate-system.svc"
 
 /* ---- the report ---- */
 
-static void test_report(void **state)
+TEST(test_report)
 {
 	struct doctor_fixture x;
 
-	(void)state;
 	doctor_fixture_init(&x);
 	doctor_print(&x.r, false, &x.out);
 	assert_string_equal(x.out.data, "all is well\n");
@@ -55,12 +45,11 @@ static void test_report(void **state)
 	doctor_fixture_release(&x);
 }
 
-static void test_sights(void **state)
+TEST(test_sights)
 {
 	struct doctor_fixture x;
 	struct sight s = {.what = "Secret a in b"};
 
-	(void)state;
 	doctor_fixture_init(&x);
 	assert_false(sight_there(&s, &x.r));
 	s.state = SIGHT_FORBIDDEN;
@@ -80,12 +69,11 @@ static void test_sights(void **state)
 
 /* ---- the manifests in the program ---- */
 
-static void test_shipped(void **state)
+TEST(test_shipped)
 {
 	struct doctor_fixture x;
 	const struct sight *hooks, *rights;
 
-	(void)state;
 	doctor_fixture_init(&x);
 	hooks = &x.f.shipped[SHIPPED_HOOKS];
 	rights = &x.f.shipped[SHIPPED_RIGHTS];
@@ -127,13 +115,12 @@ static const struct {
 		    "manifests/components/secrets"},
 };
 
-static void test_apply(void **state)
+TEST(test_apply)
 {
 	struct doctor_fixture x;
 	char text[256];
 
-	(void)state;
-	for (size_t i = 0; i < LEN(apply_rows); i++) {
+	for (size_t i = 0; i < COUNT(apply_rows); i++) {
 		doctor_fixture_init(&x);
 		x.f.settings.cluster.secrets_sync = apply_rows[i].sync;
 		(void)snprintf(text, sizeof(text),
@@ -170,10 +157,9 @@ static const struct {
 	{"{'b':2,'a':1}", "{'a':1,'b':2}", true, true, ""},
 };
 
-static void test_same(void **state)
+TEST(test_same)
 {
-	(void)state;
-	for (size_t i = 0; i < LEN(pairs); i++) {
+	for (size_t i = 0; i < COUNT(pairs); i++) {
 		struct sight want = {0}, got = {0};
 		struct buf path;
 
@@ -250,14 +236,13 @@ static const struct {
 		"the Secret mine of a.yaml"},
 };
 
-static void test_webhooks(void **state)
+TEST(test_webhooks)
 {
 	struct doctor_fixture x;
 
-	(void)state;
 	doctor_fixture_init(&x);
 	x.f.others.sight.state = SIGHT_THERE;
-	for (size_t i = 0; i < LEN(hook_rows); i++) {
+	for (size_t i = 0; i < COUNT(hook_rows); i++) {
 		doctor_fixture_hooks(&x, HOOKS_MUTATING, NULL, NULL);
 		doctor_fixture_hooks(&x, HOOKS_VALIDATING, NULL, NULL);
 		SAYS(&x, doctor_webhooks, "all is well");
@@ -268,7 +253,7 @@ static void test_webhooks(void **state)
 	}
 	/* profiles whose Secrets they know, and do not */
 	doctor_fixture_hooks(&x, HOOKS_VALIDATING, NULL, NULL);
-	for (size_t i = 0; i < LEN(secret_rows); i++) {
+	for (size_t i = 0; i < COUNT(secret_rows); i++) {
 		doctor_fixture_put(&x.f.clients[CLIENTS_LAUNCHERS], secret_rows[i].map);
 		SAYS(&x, doctor_webhooks, secret_rows[i].says);
 	}
@@ -290,7 +275,7 @@ static void test_webhooks(void **state)
 }
 
 /* Made by hand, or by a version for API servers that knew no CEL. */
-static void test_webhooks_without_conditions(void **state)
+TEST(test_webhooks_without_conditions)
 {
 	struct doctor_fixture x;
 	const char *bare =
@@ -304,7 +289,6 @@ static void test_webhooks_without_conditions(void **state)
 		"'apiVersions':['v1'],'operations':['CREATE','UPDATE'],'resources':['pods'],"
 		"'scope':'Namespaced'}]}]}";
 
-	(void)state;
 	doctor_fixture_init(&x);
 	x.f.others.sight.state = SIGHT_THERE;
 	doctor_fixture_hooks(&x, HOOKS_VALIDATING, NULL, NULL);
@@ -363,11 +347,10 @@ static void certificates(struct doctor_fixture *x, const char *name, int64_t fro
 
 #define DAY INT64_C(86400)
 
-static void test_certificates(void **state)
+TEST(test_certificates)
 {
 	struct doctor_fixture x;
 
-	(void)state;
 	doctor_fixture_init(&x);
 	certificates(&x, NAME, NOW_S, 90 * DAY, 3650 * DAY);
 	SAYS(&x, doctor_certificates, "all is well");
@@ -434,11 +417,10 @@ static void replica(struct doctor_fixture *x, const char *name, const char *imag
 	x->f.replicas.sight.what = "pods";
 }
 
-static void test_leader(void **state)
+TEST(test_leader)
 {
 	struct doctor_fixture x;
 
-	(void)state;
 	doctor_fixture_init(&x);
 	x.f.lease.what = "Lease a";
 	x.f.lease.state = SIGHT_MISSING;
@@ -485,11 +467,10 @@ static void test_leader(void **state)
 
 /* ---- replicas, versions ---- */
 
-static void test_clients(void **state)
+TEST(test_clients)
 {
 	struct doctor_fixture x;
 
-	(void)state;
 	doctor_fixture_init(&x);
 	SAYS(&x, doctor_clients, "not checked  test: the clients' images");
 	doctor_fixture_put(&x.f.clients[CLIENTS_SIDECAR],
@@ -511,12 +492,11 @@ static void test_clients(void **state)
 
 /* A rollout is done before the last replica of before has gone, which answers on with the settings
  * of before. */
-static void test_replicas_that_end(void **state)
+TEST(test_replicas_that_end)
 {
 	struct doctor_fixture x;
 	struct doctor_replica *p;
 
-	(void)state;
 	doctor_fixture_init(&x);
 	doctor_fixture_put(&x.f.deployment,
 		"{'spec':{'replicas':1},'status':{'readyReplicas':1,'updatedReplicas':1}}");
@@ -533,7 +513,7 @@ static void test_replicas_that_end(void **state)
 	doctor_fixture_release(&x);
 }
 
-static void test_replicas(void **state)
+TEST(test_replicas)
 {
 	static const char *const rows[][2] = {
 		{"{'spec':{'replicas':2},'status':{'readyReplicas':2,'updatedReplicas':2}}",
@@ -549,10 +529,9 @@ static void test_replicas(void **state)
 	};
 	struct doctor_fixture x;
 
-	(void)state;
 	doctor_fixture_init(&x);
 	x.f.settings_known = true;
-	for (size_t i = 0; i < LEN(rows); i++) {
+	for (size_t i = 0; i < COUNT(rows); i++) {
 		doctor_fixture_put(&x.f.deployment, rows[i][0]);
 		SAYS(&x, doctor_replicas, rows[i][1]);
 	}
@@ -579,12 +558,11 @@ static void test_replicas(void **state)
 	doctor_fixture_release(&x);
 }
 
-static void test_versions(void **state)
+TEST(test_versions)
 {
 	struct doctor_fixture x;
 	struct doctor_replica *p;
 
-	(void)state;
 	doctor_fixture_init(&x);
 	replica(&x, "a", "image:1", true);
 	replica(&x, "b", "image:1", true);
@@ -614,13 +592,12 @@ static const struct doctor_right *right(
 	return NULL;
 }
 
-static void test_rights(void **state)
+TEST(test_rights)
 {
 	struct doctor_fixture x;
 	struct doctor_right *r;
 	size_t base;
 
-	(void)state;
 	doctor_fixture_init(&x);
 	doctor_list_rights(&x.f, SHIPPED_RIGHTS);
 	base = x.f.rights.n;
@@ -670,14 +647,13 @@ static void test_rights(void **state)
 	doctor_fixture_release(&x);
 }
 
-static void test_crd(void **state)
+TEST(test_crd)
 {
 	struct doctor_fixture x;
 	const struct sight *s;
 	struct slice raw;
 	struct buf b;
 
-	(void)state;
 	doctor_fixture_init(&x);
 	x.f.crd.state = SIGHT_MISSING;
 	x.f.crd.what = "CRD";
@@ -734,7 +710,7 @@ static int other_volumes(void *ctx, const struct api_request *req, struct api_re
 	return 0;
 }
 
-static void test_settings_from_elsewhere(void **state)
+TEST(test_settings_from_elsewhere)
 {
 	struct api *api = api_start(other_volumes, NULL);
 	struct kube_config config;
@@ -742,7 +718,6 @@ static void test_settings_from_elsewhere(void **state)
 	struct err err = {0};
 	struct doctor_fixture x;
 
-	(void)state;
 	doctor_fixture_init(&x);
 	doctor_facts_release(&x.f);
 	api_config(api, &config);
@@ -757,7 +732,7 @@ static void test_settings_from_elsewhere(void **state)
 }
 
 /* An API server that fails is no cluster in which everything is missing. */
-static void test_an_api_server_that_fails(void **state)
+TEST(test_an_api_server_that_fails)
 {
 	struct api *api = api_start(broken, NULL);
 	struct kube_config config;
@@ -765,7 +740,6 @@ static void test_an_api_server_that_fails(void **state)
 	struct err err = {0};
 	struct doctor_fixture x;
 
-	(void)state;
 	doctor_fixture_init(&x);
 	doctor_facts_release(&x.f);
 	api_config(api, &config);
@@ -794,27 +768,7 @@ static void test_an_api_server_that_fails(void **state)
 	doctor_fixture_release(&x);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_report),
-		cmocka_unit_test(test_sights),
-		cmocka_unit_test(test_shipped),
-		cmocka_unit_test(test_apply),
-		cmocka_unit_test(test_same),
-		cmocka_unit_test(test_webhooks),
-		cmocka_unit_test(test_webhooks_without_conditions),
-		cmocka_unit_test(test_certificates),
-		cmocka_unit_test(test_leader),
-		cmocka_unit_test(test_replicas),
-		cmocka_unit_test(test_replicas_that_end),
-		cmocka_unit_test(test_clients),
-		cmocka_unit_test(test_versions),
-		cmocka_unit_test(test_rights),
-		cmocka_unit_test(test_crd),
-		cmocka_unit_test(test_an_api_server_that_fails),
-		cmocka_unit_test(test_settings_from_elsewhere),
-	};
-
-	return cmocka_run_group_tests_name("doctor", tests, NULL, NULL) != 0;
-}
+TESTS(test_report, test_sights, test_shipped, test_apply, test_same, test_webhooks,
+	test_webhooks_without_conditions, test_certificates, test_leader, test_replicas,
+	test_replicas_that_end, test_clients, test_versions, test_rights, test_crd,
+	test_an_api_server_that_fails, test_settings_from_elsewhere)

@@ -32,7 +32,7 @@ static const struct {
 
 TEST(kueues_settings)
 {
-	for (size_t i = 0; i < LEN(rows); i++) {
+	for (size_t i = 0; i < COUNT(rows); i++) {
 		struct doctor_fixture x;
 
 		print_message("%s\n", rows[i].what);

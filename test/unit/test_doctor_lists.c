@@ -86,7 +86,7 @@ TEST(test_nodes)
 	doctor_fixture_init(&x);
 	x.f.nodes.sight.state = SIGHT_THERE;
 	SAYS(&x, doctor_nodes, "the cluster has no nodes");
-	for (size_t i = 0; i < LEN(nodes); i++) {
+	for (size_t i = 0; i < COUNT(nodes); i++) {
 		(void)snprintf(text, sizeof(text),
 			"{'metadata':{'name':'n',%s},'status':{'allocatable':{%s}}}", nodes[i][0],
 			nodes[i][1]);
@@ -261,7 +261,7 @@ TEST(test_servers)
 			PROFILE("far",
 				"image: i, ca: \\u0022-----BEGIN CERTIFICATE-----\\u0022") "'}}");
 	SAYS(&x, doctor_servers, "there is no GPUServer: every GPU pod is refused");
-	for (size_t i = 0; i < LEN(servers); i++) {
+	for (size_t i = 0; i < COUNT(servers); i++) {
 		x.f.servers.n = 0;
 		doctor_fixture_take(&x, doctor_take_server, &x.f.servers, servers[i].server);
 		SAYS(&x, doctor_servers, servers[i].says);

@@ -67,7 +67,7 @@ TEST(bounds_that_count_nothing)
 			"the LimitRange r in ml", ""},
 	};
 
-	for (size_t i = 0; i < LEN(rows); i++) {
+	for (size_t i = 0; i < COUNT(rows); i++) {
 		doctor_fixture_release(&x);
 		(void)set_up(NULL);
 		if (rows[i].quota)
@@ -121,7 +121,7 @@ TEST(what_is_allowed_and_used)
 		{"'allow':{'servers':{'team':'blue'}}", "no server has a GPU that the GPUPolicy"},
 	};
 
-	for (size_t i = 0; i < LEN(rows); i++) {
+	for (size_t i = 0; i < COUNT(rows); i++) {
 		char text[400];
 
 		doctor_fixture_release(&x);

@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: base/json/json_read on made-up texts: messages, nodes, getters, limits. test_json_files has
  * the documents. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/json/json_read.h"
+#include "test/unit/test.h"
 
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 #define NODES 1000000
 
 /* A document that must be accepted, read from an exact copy so that AddressSanitizer sees a byte
@@ -56,7 +46,7 @@ static int refuse(struct slice s, uint32_t max_nodes, struct err *err)
 	return rc;
 }
 
-static void messages_say_where_and_what(void **state)
+TEST(messages_say_where_and_what)
 {
 	static const struct {
 		const char *in, *msg;
@@ -92,7 +82,6 @@ static void messages_say_where_and_what(void **state)
 						    "this object, first at byte 1; keep one"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct err err = {0};
 
@@ -101,33 +90,31 @@ static void messages_say_where_and_what(void **state)
 	}
 }
 
-static void nul_bytes_are_refused_anywhere(void **state)
+TEST(nul_bytes_are_refused_anywhere)
 {
 	static const struct slice cases[] = {SLICE("\0"), SLICE("\0{}"), SLICE("{}\0"),
 		SLICE("[1\0]"), SLICE("\"a\0b\""), SLICE("[\"a\0"), SLICE("{\"a\0\":1}"),
 		SLICE("tru\0")};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++)
 		assert_int_equal(refuse(cases[i], NODES, &(struct err){0}), ERR_SYNTAX);
 }
 
 /* Every beginning of a document is refused, whatever it is cut through. */
-static void every_cut_is_refused(void **state)
+TEST(every_cut_is_refused)
 {
 	static const struct slice whole =
 		SLICE("{\"key\":[1,-2.5e+10,\"\\ud83d\\ude00 \xe2\x82\xac\\n long text here\","
 		      "true,false,null,{\"k\\\"\":{}}],\"b\":[[]]}");
 	struct doc d = read_text(whole);
 
-	(void)state;
 	forget(&d);
 	for (size_t len = 0; len < whole.len; len++)
 		assert_int_equal(
 			refuse((struct slice){whole.at, len}, NODES, &(struct err){0}), ERR_SYNTAX);
 }
 
-static void nodes_lie_in_the_order_of_the_text(void **state)
+TEST(nodes_lie_in_the_order_of_the_text)
 {
 	struct doc d = read_text(SLICE(" { \"a\" : [ 1 , \"x\\n\" ] , \"b\" : { } } "));
 	static const struct json_node want[] = {
@@ -140,7 +127,6 @@ static void nodes_lie_in_the_order_of_the_text(void **state)
 		{31, 3, 7, JSON_OBJECT, 0, 0},
 	};
 
-	(void)state;
 	assert_int_equal(d.j.count, COUNT(want));
 	for (size_t i = 0; i < COUNT(want); i++) {
 		const struct json_node *n = &d.j.node[i];
@@ -155,7 +141,7 @@ static void nodes_lie_in_the_order_of_the_text(void **state)
 	forget(&d);
 }
 
-static void walking(void **state)
+TEST(walking)
 {
 	struct doc d = read_text(SLICE(
 		"{\"list\":[10,[20,21],{\"x\":30},40],\"empty\":[],\"none\":{},\"last\":null}"));
@@ -165,7 +151,6 @@ static void walking(void **state)
 	static const char *const keys[] = {"list", "empty", "none", "last"};
 	size_t n = 0;
 
-	(void)state;
 	JSON_EACH(j, list, e)
 	assert_true(slice_is(json_raw(j, e), elements[n++]));
 	assert_int_equal(n, 4);
@@ -190,7 +175,7 @@ static void walking(void **state)
 	forget(&d);
 }
 
-static void looking_up(void **state)
+TEST(looking_up)
 {
 	struct doc d =
 		read_text(SLICE("{\"spec\":{\"containers\":[{\"name\":\"c\"}],\"Spec\":1},\"\":5,"
@@ -199,7 +184,6 @@ static void looking_up(void **state)
 	const struct json_node *root = json_root(j);
 	int64_t n;
 
-	(void)state;
 	assert_true(json_is(json_path(j, root, "spec", "containers", NULL), JSON_ARRAY));
 	assert_ptr_equal(json_path(j, root, NULL), root);
 	assert_null(json_path(j, root, "spec", "missing", "deeper", NULL));
@@ -242,7 +226,7 @@ static int found_at(const struct json *j, const char *list, const char *value, b
 /* Looking for many at once finds what looking for each finds; more than some 20 of them in the
  * order of names. */
 #define MANY 40
-static void finding_many_elements(void **state)
+TEST(finding_many_elements)
 {
 	static const char *const texts[] = {
 		"a", "b", "c", "d", "b\n", "", "7", "e", "f", "b", "longer than any", "a"};
@@ -254,7 +238,6 @@ static void finding_many_elements(void **state)
 	struct json_hit hits[MANY];
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, 1 << 20);
 	for (size_t i = 0; i < MANY; i++)
 		names[i] = slice_of(texts[i % (sizeof(texts) / sizeof(texts[0]))]);
@@ -285,7 +268,7 @@ static void finding_many_elements(void **state)
 	forget(&d);
 }
 
-static void finding_an_element(void **state)
+TEST(finding_an_element)
 {
 	/* 0 has its name last, 1 another member with the value, 4 an escaped key, 5 an escaped
 	 * value, 6 both */
@@ -295,7 +278,6 @@ static void finding_an_element(void **state)
 		"\"\\u0064\"},{\"nam\\u0065\":\"b\\n\"},{\"name\":\"\"},{\"name\":7},{},\"e\","
 		"null,{\"other\":\"\\u0066\",\"name\":\"b\"}],\"none\":[],\"name\":\"a\"}"));
 
-	(void)state;
 	assert_int_equal(found_at(&d.j, "list", "a", false), 0);
 	assert_int_equal(found_at(&d.j, "list", "b", false), 2);
 	assert_int_equal(found_at(&d.j, "list", "b", true), 12);
@@ -312,7 +294,7 @@ static void finding_an_element(void **state)
 	forget(&d);
 }
 
-static void decoding(void **state)
+TEST(decoding)
 {
 	static const struct {
 		struct slice in, out;
@@ -335,7 +317,6 @@ static void decoding(void **state)
 			SLICE("k:{\"name\":\"nvidia.com/gpu\"}"), true},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct doc d = read_text(cases[i].in);
 		const struct json_node *v = json_root(&d.j);
@@ -367,13 +348,12 @@ static void decoding(void **state)
 	}
 }
 
-static void values_that_are_no_strings(void **state)
+TEST(values_that_are_no_strings)
 {
 	struct doc d = read_text(SLICE("[1,null,{}]"));
 	struct arena a;
 	struct buf b;
 
-	(void)state;
 	arena_init(&a, 100);
 	buf_init(&b, 100);
 	JSON_EACH(&d.j, json_root(&d.j), v)
@@ -392,12 +372,11 @@ static void values_that_are_no_strings(void **state)
 	forget(&d);
 }
 
-static void a_full_arena_gives_no_string(void **state)
+TEST(a_full_arena_gives_no_string)
 {
 	struct doc d = read_text(SLICE("\"a\\nb\""));
 	struct arena a;
 
-	(void)state;
 	arena_init(&a, 3);
 	assert_null(json_str(&d.j, json_root(&d.j), &a).at);
 	assert_true(a.failed);
@@ -405,7 +384,7 @@ static void a_full_arena_gives_no_string(void **state)
 	forget(&d);
 }
 
-static void integers(void **state)
+TEST(integers)
 {
 	static const struct {
 		const char *in;
@@ -447,7 +426,6 @@ static void integers(void **state)
 		{"[1]", false, 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct doc d = read_text(slice_of(cases[i].in));
 		int64_t n = 77;
@@ -460,14 +438,13 @@ static void integers(void **state)
 	assert_false(json_int(&(struct json){0}, NULL, &(int64_t){0}));
 }
 
-static void type_names(void **state)
+TEST(type_names)
 {
 	struct doc d = read_text(SLICE("[null,false,true,0,\"\",[],{}]"));
 	static const char *const names[] = {
 		"null", "false", "true", "number", "string", "array", "object"};
 	size_t i = 0;
 
-	(void)state;
 	JSON_EACH(&d.j, json_root(&d.j), v)
 	{
 		assert_int_equal(v->type, i);
@@ -492,11 +469,10 @@ static char *repeat(const char *unit, size_t n, size_t *ret_len)
 	return s;
 }
 
-static void depth_is_limited(void **state)
+TEST(depth_is_limited)
 {
 	static const char *const units[] = {"[", "{\"a\":", "[{\"a\":"};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(units); i++) {
 		struct err err = {0};
 		size_t len;
@@ -509,13 +485,12 @@ static void depth_is_limited(void **state)
 	}
 }
 
-static void nodes_are_limited(void **state)
+TEST(nodes_are_limited)
 {
 	struct json j = {0};
 	struct err err = {0};
 	char *copy = NULL;
 
-	(void)state;
 	/* Seven values and keys. */
 	assert_int_equal(refuse(SLICE("{\"a\":[1,2],\"b\":3}"), 6, &err), ERR_TOOBIG);
 	assert_string_equal(
@@ -534,13 +509,12 @@ static void nodes_are_limited(void **state)
 	json_release(&j);
 }
 
-static void three_mebibytes_of_zeros(void **state)
+TEST(three_mebibytes_of_zeros)
 {
 	struct err err = {0};
 	size_t len;
 	char *s = repeat("0,", 3 << 19, &len);
 
-	(void)state;
 	s[0] = '[';
 	s[1] = '1';
 	s[2] = '0';
@@ -568,14 +542,13 @@ static char *wide_object(const char *fmt, unsigned n, unsigned again, size_t *re
 	return buf_take(&b, ret_len);
 }
 
-static void duplicate_keys_are_found_at_any_width(void **state)
+TEST(duplicate_keys_are_found_at_any_width)
 {
 	static const char *const formats[] = {
 		"k%u", "\\u006b%u", "a-long-prefix-that-all-share/%u", "%u"};
 	static const unsigned widths[] = {
 		1, 2, 3, 8, 31, 32, 33, 34, 64, 65, 255, 256, 257, 300, 512, 1000, 99000};
 
-	(void)state;
 	for (size_t f = 0; f < COUNT(formats); f++) {
 		for (size_t w = 0; w < COUNT(widths); w++) {
 			unsigned twice[] = {0, widths[w] / 2, widths[w] - 1};
@@ -600,7 +573,7 @@ static void duplicate_keys_are_found_at_any_width(void **state)
 }
 
 /* Spellings of one key, and keys whose spellings look alike. Padded to a wide object, too. */
-static void keys_are_compared_decoded(void **state)
+TEST(keys_are_compared_decoded)
 {
 	static const struct {
 		const char *one, *other;
@@ -623,7 +596,6 @@ static void keys_are_compared_decoded(void **state)
 		{"\\\\u0041", "A", false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < 2 * COUNT(cases); i++) {
 		struct err err = {0};
 		struct buf b;
@@ -647,13 +619,12 @@ static void keys_are_compared_decoded(void **state)
 }
 
 /* Containers without a blank in them take a way of their own. */
-static void empty_containers(void **state)
+TEST(empty_containers)
 {
 	static const char *const texts[] = {
 		"{}", "[]", "{ }", "[\n]", "[[],{},[ ],{ }]", "{\"a\":{},\"b\":[]}"};
 	static const unsigned nodes[] = {1, 1, 1, 1, 5, 5}, counts[] = {0, 0, 0, 0, 4, 2};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(texts); i++) {
 		struct doc d = read_text(slice_of(texts[i]));
 		const struct json_node *root = json_root(&d.j);
@@ -674,13 +645,12 @@ static void empty_containers(void **state)
 	}
 }
 
-static void one_byte_keys_do_not_collide(void **state)
+TEST(one_byte_keys_do_not_collide)
 {
 	struct doc d;
 	struct buf b;
 	size_t n = 0;
 
-	(void)state;
 	buf_init(&b, 100000);
 	for (int c = ' '; c < 0x7F; c++) {
 		if (c == '"' || c == '\\')
@@ -706,14 +676,13 @@ static void one_byte_keys_do_not_collide(void **state)
 }
 
 /* Hashes of outer objects must survive inner ones that need more room. */
-static void keys_of_open_objects_are_kept(void **state)
+TEST(keys_of_open_objects_are_kept)
 {
 	struct err err = {0};
 	struct buf b;
 	size_t len;
 	char *inner = wide_object("k%u", 700, 700, &len);
 
-	(void)state;
 	buf_init(&b, 1 << 20);
 	buf_fmt(&b, "{\"first\":1,\"k1\":{\"deep\":%s,\"k1\":%s},\"k2\":2,", inner, inner);
 	buf_str(&b, "\"first\":2}");
@@ -732,14 +701,13 @@ static void keys_of_open_objects_are_kept(void **state)
 	buf_release(&b);
 }
 
-static void a_long_key_is_cut_in_the_message(void **state)
+TEST(a_long_key_is_cut_in_the_message)
 {
 	struct err err = {0};
 	struct buf b;
 	size_t len;
 	char *key = repeat("\xe2\x82\xac", 500, &len);
 
-	(void)state;
 	buf_init(&b, 10000);
 	buf_fmt(&b, "{\"%s\":1,\"%s\":2}", key, key);
 	assert_int_equal(refuse(buf_as_slice(&b), NODES, &err), ERR_SYNTAX);
@@ -752,12 +720,11 @@ static void a_long_key_is_cut_in_the_message(void **state)
 
 /* ---- use ---- */
 
-static void one_reader_reads_many_documents(void **state)
+TEST(one_reader_reads_many_documents)
 {
 	struct json j;
 	char *copy;
 
-	(void)state;
 	json_init(&j);
 	for (int i = 0; i < 100; i++) {
 		assert_int_equal(json_read_copy(&j, i % 2 ? "[1,2]" : "{\"a\":1}", i % 2 ? 5 : 7,
@@ -773,40 +740,15 @@ static void one_reader_reads_many_documents(void **state)
 	json_release(&j);
 }
 
-static void text_of_no_bytes(void **state)
+TEST(text_of_no_bytes)
 {
 	assert_int_equal(refuse((struct slice){NULL, 0}, NODES, &(struct err){0}), ERR_SYNTAX);
-	(void)state;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(messages_say_where_and_what),
-		cmocka_unit_test(nul_bytes_are_refused_anywhere),
-		cmocka_unit_test(every_cut_is_refused),
-		cmocka_unit_test(nodes_lie_in_the_order_of_the_text),
-		cmocka_unit_test(walking),
-		cmocka_unit_test(looking_up),
-		cmocka_unit_test(finding_an_element),
-		cmocka_unit_test(finding_many_elements),
-		cmocka_unit_test(decoding),
-		cmocka_unit_test(values_that_are_no_strings),
-		cmocka_unit_test(a_full_arena_gives_no_string),
-		cmocka_unit_test(integers),
-		cmocka_unit_test(type_names),
-		cmocka_unit_test(depth_is_limited),
-		cmocka_unit_test(nodes_are_limited),
-		cmocka_unit_test(three_mebibytes_of_zeros),
-		cmocka_unit_test(duplicate_keys_are_found_at_any_width),
-		cmocka_unit_test(keys_are_compared_decoded),
-		cmocka_unit_test(empty_containers),
-		cmocka_unit_test(one_byte_keys_do_not_collide),
-		cmocka_unit_test(keys_of_open_objects_are_kept),
-		cmocka_unit_test(a_long_key_is_cut_in_the_message),
-		cmocka_unit_test(one_reader_reads_many_documents),
-		cmocka_unit_test(text_of_no_bytes),
-	};
-
-	return cmocka_run_group_tests_name("json_read", tests, NULL, NULL) != 0;
-}
+TESTS(messages_say_where_and_what, nul_bytes_are_refused_anywhere, every_cut_is_refused,
+	nodes_lie_in_the_order_of_the_text, walking, looking_up, finding_an_element,
+	finding_many_elements, decoding, values_that_are_no_strings, a_full_arena_gives_no_string,
+	integers, type_names, depth_is_limited, nodes_are_limited, three_mebibytes_of_zeros,
+	duplicate_keys_are_found_at_any_width, keys_are_compared_decoded, empty_containers,
+	one_byte_keys_do_not_collide, keys_of_open_objects_are_kept,
+	a_long_key_is_cut_in_the_message, one_reader_reads_many_documents, text_of_no_bytes)
