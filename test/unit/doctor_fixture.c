@@ -3,32 +3,42 @@
 #include "test/unit/doctor_fixture.h"
 #include "test/unit/test.h"
 
-void doctor_fixture_init(struct doctor_fixture *x)
+struct doctor_fixture dr;
+
+int dr_begin(void **state __attribute__((unused)))
 {
 	struct err err = {0};
 
-	memset(x, 0, sizeof(*x));
-	doctor_facts_init(&x->f, "poolgate-system");
-	x->f.now_ms = NOW_MS;
-	x->f.api_major = 1;
-	x->f.api_minor = 36;
+	memset(&dr, 0, sizeof(dr));
+	doctor_facts_init(&dr.f, "poolgate-system");
+	dr.f.now_ms = NOW_MS;
+	dr.f.api_major = 1;
+	dr.f.api_minor = 36;
 	for (size_t i = 0; i < SHIPPED_COUNT; i++)
-		assert_int_equal(shipped_read((enum shipped)i, &x->f.shipped[i], &err), 0);
-	arena_init(&x->arena, 64 << 20);
-	x->r.arena = &x->arena;
-	x->r.group = "test";
-	buf_init(&x->out, 1 << 20);
+		assert_int_equal(shipped_read((enum shipped)i, &dr.f.shipped[i], &err), 0);
+	arena_init(&dr.arena, 64 << 20);
+	dr.r.arena = &dr.arena;
+	dr.r.group = "test";
+	buf_init(&dr.out, 1 << 20);
+	return 0;
 }
 
-void doctor_fixture_release(struct doctor_fixture *x)
+int dr_end(void **state __attribute__((unused)))
 {
-	assert_false(x->arena.failed);
-	doctor_facts_release(&x->f);
-	arena_release(&x->arena);
-	buf_release(&x->out);
+	assert_false(dr.arena.failed);
+	doctor_facts_release(&dr.f);
+	arena_release(&dr.arena);
+	buf_release(&dr.out);
+	return 0;
 }
 
-void doctor_fixture_put(struct sight *s, const char *text)
+void dr_anew(void)
+{
+	(void)dr_end(NULL);
+	(void)dr_begin(NULL);
+}
+
+void dr_put(struct sight *s, const char *text)
 {
 	char *quoted = fixture_quotes(text);
 	struct err err = {0};
@@ -42,19 +52,19 @@ void doctor_fixture_put(struct sight *s, const char *text)
 	free(quoted);
 }
 
-const char *doctor_fixture_judge(struct doctor_fixture *x, doctor_judge *fn)
+const char *dr_judge(doctor_judge *fn)
 {
-	x->r.n = 0;
-	buf_clear(&x->out);
-	fn(&x->f, &x->r);
-	doctor_print(&x->r, false, &x->out);
-	return x->out.data;
+	dr.r.n = 0;
+	buf_clear(&dr.out);
+	fn(&dr.f, &dr.r);
+	doctor_print(&dr.r, false, &dr.out);
+	return dr.out.data;
 }
 
 /* The configuration as shipped, with one piece of it changed. */
-void doctor_fixture_hooks(struct doctor_fixture *x, size_t i, const char *from, const char *to)
+void dr_hooks(size_t i, const char *from, const char *to)
 {
-	const struct sight *s = &x->f.shipped[SHIPPED_HOOKS];
+	const struct sight *s = &dr.f.shipped[SHIPPED_HOOKS];
 	const struct json_node *doc = shipped_doc(s,
 		i == HOOKS_MUTATING ? "MutatingWebhookConfiguration"
 				    : "ValidatingWebhookConfiguration",
@@ -73,26 +83,25 @@ void doctor_fixture_hooks(struct doctor_fixture *x, size_t i, const char *from, 
 		buf_str(&b, with);
 		buf_str(&b, at + strlen(wanted));
 	}
-	sight_release(&x->f.hooks[i]);
-	assert_int_equal(json_read_copy(&x->f.hooks[i].json, b.data, b.len, 100000,
-				 &x->f.hooks[i].text, NULL),
+	sight_release(&dr.f.hooks[i]);
+	assert_int_equal(json_read_copy(&dr.f.hooks[i].json, b.data, b.len, 100000,
+				 &dr.f.hooks[i].text, NULL),
 		0);
-	x->f.hooks[i].text_len = b.len;
-	x->f.hooks[i].state = SIGHT_THERE;
-	x->f.hooks[i].what = i == HOOKS_MUTATING ? "Mutating" : "Validating";
+	dr.f.hooks[i].text_len = b.len;
+	dr.f.hooks[i].state = SIGHT_THERE;
+	dr.f.hooks[i].what = i == HOOKS_MUTATING ? "Mutating" : "Validating";
 	buf_release(&b);
 	free(with);
 	free(wanted);
 	free(text);
 }
 
-void doctor_fixture_take(
-	struct doctor_fixture *x, kube_each *each, struct doctor_list *list, const char *object)
+void dr_take(kube_each *each, struct doctor_list *list, const char *object)
 {
-	struct doctor_taking t = {&x->f, list};
+	struct doctor_taking t = {&dr.f, list};
 	struct sight s = {0};
 
-	doctor_fixture_put(&s, object);
+	dr_put(&s, object);
 	assert_true(each(&t, &s.json, json_root(&s.json)));
 	sight_release(&s);
 	list->sight.state = SIGHT_THERE;

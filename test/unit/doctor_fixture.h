@@ -15,25 +15,29 @@ struct doctor_fixture {
 	struct buf out;
 };
 
-/* Facts of an API server 1.36 at NOW_S that was asked nothing, and a report for the group "test".
- */
-void doctor_fixture_init(struct doctor_fixture *x);
-void doctor_fixture_release(struct doctor_fixture *x);
+/* What a test has: facts of an API server 1.36 at NOW_S that was asked nothing, and a report for
+ * the group "test". */
+extern struct doctor_fixture dr;
+
+/* For TESTS_BETWEEN. */
+int dr_begin(void **state);
+int dr_end(void **state);
+/* As at the test's beginning. */
+void dr_anew(void);
 
 /* In all texts of JSON single quotes stand for double quotes. An object "it" that is there. */
-void doctor_fixture_put(struct sight *s, const char *text);
+void dr_put(struct sight *s, const char *text);
 /* The webhook configuration as shipped, with one piece of it changed (from NULL: none). */
-void doctor_fixture_hooks(struct doctor_fixture *x, size_t i, const char *from, const char *to);
+void dr_hooks(size_t i, const char *from, const char *to);
 /* One object of a list that is there. */
-void doctor_fixture_take(
-	struct doctor_fixture *x, kube_each *each, struct doctor_list *list, const char *object);
+void dr_take(kube_each *each, struct doctor_list *list, const char *object);
 
 /* Judge anew; what is printed. */
-const char *doctor_fixture_judge(struct doctor_fixture *x, doctor_judge *fn);
+const char *dr_judge(doctor_judge *fn);
 
-#define SAYS(x, fn, piece)                                                                         \
+#define SAYS(fn, piece)                                                                            \
 	do {                                                                                       \
-		const char *said_ = doctor_fixture_judge(x, fn);                                   \
+		const char *said_ = dr_judge(fn);                                                  \
 		if (!strstr(said_, piece))                                                         \
 			fail_msg("\"%s\" is not in: %s", piece, said_);                            \
 	} while (0)

@@ -13,80 +13,70 @@
 
 TEST(test_report)
 {
-	struct doctor_fixture x;
-
-	doctor_fixture_init(&x);
-	doctor_print(&x.r, false, &x.out);
-	assert_string_equal(x.out.data, "all is well\n");
-	buf_clear(&x.out);
-	doctor_ok(&x.r, "fine");
-	doctor_unchecked(&x.r, "may not read %s", "it");
-	assert_true(doctor_group_troubled(&x.r));
-	doctor_print(&x.r, false, &x.out);
-	assert_string_equal(x.out.data, "ok           test: fine\nnot checked  test: may not read "
-					"it\nnothing wrong was found, 1 not checked\n");
-	buf_clear(&x.out);
+	doctor_print(&dr.r, false, &dr.out);
+	assert_string_equal(dr.out.data, "all is well\n");
+	buf_clear(&dr.out);
+	doctor_ok(&dr.r, "fine");
+	doctor_unchecked(&dr.r, "may not read %s", "it");
+	assert_true(doctor_group_troubled(&dr.r));
+	doctor_print(&dr.r, false, &dr.out);
+	assert_string_equal(dr.out.data, "ok           test: fine\nnot checked  test: may not read "
+					 "it\nnothing wrong was found, 1 not checked\n");
+	buf_clear(&dr.out);
 	/* what somebody else has written moves no cursor, turns no line around and forges none */
-	doctor_wrong(&x.r, "mend \"it\"",
+	doctor_wrong(&dr.r, "mend \"it\"",
 		"a\nb\x1b[2J\xc2\x9b\xe2\x80\xae\xe2\x81\xa6\xff\x7f\xc3\xbc\xe2\x82\xac");
-	doctor_print(&x.r, false, &x.out);
-	assert_non_null(strstr(x.out.data, "wrong        test: a?b?[2J?????\xc3\xbc\xe2\x82\xac; "
-					   "mend it: mend \"it\"\n1 wrong, 1 not checked\n"));
-	buf_clear(&x.out);
-	doctor_print(&x.r, true, &x.out);
-	assert_non_null(strstr(x.out.data,
+	doctor_print(&dr.r, false, &dr.out);
+	assert_non_null(strstr(dr.out.data, "wrong        test: a?b?[2J?????\xc3\xbc\xe2\x82\xac; "
+					    "mend it: mend \"it\"\n1 wrong, 1 not checked\n"));
+	buf_clear(&dr.out);
+	doctor_print(&dr.r, true, &dr.out);
+	assert_non_null(strstr(dr.out.data,
 		"{\"ok\":false,\"wrong\":1,\"notChecked\":1,\"findings\":[{\"verdict\":\"ok\","));
-	assert_non_null(strstr(x.out.data, "\"verdict\":\"notChecked\""));
-	assert_non_null(strstr(x.out.data, "\"mend\":\"mend \\\"it\\\"\"}]}\n"));
+	assert_non_null(strstr(dr.out.data, "\"verdict\":\"notChecked\""));
+	assert_non_null(strstr(dr.out.data, "\"mend\":\"mend \\\"it\\\"\"}]}\n"));
 	for (int i = 0; i < 100; i++)
-		doctor_ok(&x.r, "%d", i);
-	assert_int_equal(x.r.n, 103);
-	assert_string_equal(doctor_fmt(&x.r, "a%sb", "\n"), "a?b");
-	doctor_fixture_release(&x);
+		doctor_ok(&dr.r, "%d", i);
+	assert_int_equal(dr.r.n, 103);
+	assert_string_equal(doctor_fmt(&dr.r, "a%sb", "\n"), "a?b");
 }
 
 TEST(test_sights)
 {
-	struct doctor_fixture x;
 	struct sight s = {.what = "Secret a in b"};
 
-	doctor_fixture_init(&x);
-	assert_false(sight_there(&s, &x.r));
+	assert_false(sight_there(&s, &dr.r));
 	s.state = SIGHT_FORBIDDEN;
-	assert_false(sight_there(&s, &x.r));
+	assert_false(sight_there(&s, &dr.r));
 	s.state = SIGHT_FAILED;
 	s.why = "no answer";
-	assert_false(sight_there(&s, &x.r));
+	assert_false(sight_there(&s, &dr.r));
 	s.state = SIGHT_MISSING;
-	assert_false(sight_there(&s, &x.r));
-	assert_int_equal(x.r.n, 3);
-	assert_string_equal(x.r.at[1].text, "may not read Secret a in b");
-	assert_string_equal(x.r.at[2].text, "cannot read Secret a in b: no answer");
+	assert_false(sight_there(&s, &dr.r));
+	assert_int_equal(dr.r.n, 3);
+	assert_string_equal(dr.r.at[1].text, "may not read Secret a in b");
+	assert_string_equal(dr.r.at[2].text, "cannot read Secret a in b: no answer");
 	s.state = SIGHT_THERE;
-	assert_true(sight_there(&s, &x.r));
-	doctor_fixture_release(&x);
+	assert_true(sight_there(&s, &dr.r));
 }
 
 /* ---- the manifests in the program ---- */
 
 TEST(test_shipped)
 {
-	struct doctor_fixture x;
 	const struct sight *hooks, *rights;
 
-	doctor_fixture_init(&x);
-	hooks = &x.f.shipped[SHIPPED_HOOKS];
-	rights = &x.f.shipped[SHIPPED_RIGHTS];
+	hooks = &dr.f.shipped[SHIPPED_HOOKS];
+	rights = &dr.f.shipped[SHIPPED_RIGHTS];
 	assert_non_null(shipped_doc(hooks, "MutatingWebhookConfiguration", NULL));
 	assert_non_null(shipped_doc(hooks, "ValidatingWebhookConfiguration", "poolgate"));
 	assert_non_null(shipped_doc(
-		&x.f.shipped[SHIPPED_CRD], "CustomResourceDefinition", "gpuservers.poolgate.io"));
+		&dr.f.shipped[SHIPPED_CRD], "CustomResourceDefinition", "gpuservers.poolgate.io"));
 	assert_non_null(shipped_doc(rights, "ClusterRole", "poolgate"));
 	assert_non_null(shipped_doc(
-		&x.f.shipped[SHIPPED_SECRET_RIGHTS], "Role", "poolgate-secrets-source"));
+		&dr.f.shipped[SHIPPED_SECRET_RIGHTS], "Role", "poolgate-secrets-source"));
 	assert_null(shipped_doc(rights, "ClusterRole", "other"));
 	assert_null(shipped_doc(rights, "Thing", NULL));
-	doctor_fixture_release(&x);
 }
 
 #define OWN "kubectl apply -k DIR, your own kustomization"
@@ -117,22 +107,20 @@ static const struct {
 
 TEST(test_apply)
 {
-	struct doctor_fixture x;
 	char text[256];
 
 	for (size_t i = 0; i < COUNT(apply_rows); i++) {
-		doctor_fixture_init(&x);
-		x.f.settings.cluster.secrets_sync = apply_rows[i].sync;
+		dr_anew();
+		dr.f.settings.cluster.secrets_sync = apply_rows[i].sync;
 		(void)snprintf(text, sizeof(text),
 			"{'spec':{'template':{'spec':{'containers':[{'name':'other','image':'other'"
 			"},"
 			"{'name':'poolgate','image':'%s'}]}}}}",
 			apply_rows[i].image ? apply_rows[i].image : "");
 		if (apply_rows[i].image)
-			doctor_fixture_put(&x.f.deployment, text);
+			dr_put(&dr.f.deployment, text);
 		assert_string_equal(
-			doctor_apply(&x.f, &x.r, apply_rows[i].component), apply_rows[i].command);
-		doctor_fixture_release(&x);
+			doctor_apply(&dr.f, &dr.r, apply_rows[i].component), apply_rows[i].command);
 	}
 }
 
@@ -164,8 +152,8 @@ TEST(test_same)
 		struct buf path;
 
 		buf_init(&path, 1000);
-		doctor_fixture_put(&want, pairs[i].want);
-		doctor_fixture_put(&got, pairs[i].got);
+		dr_put(&want, pairs[i].want);
+		dr_put(&got, pairs[i].got);
 		if (shipped_same(&want.json, json_root(&want.json), &got.json, json_root(&got.json),
 			    false, NULL) != pairs[i].part)
 			fail_msg("row %zu in part", i);
@@ -238,46 +226,40 @@ static const struct {
 
 TEST(test_webhooks)
 {
-	struct doctor_fixture x;
-
-	doctor_fixture_init(&x);
-	x.f.others.sight.state = SIGHT_THERE;
+	dr.f.others.sight.state = SIGHT_THERE;
 	for (size_t i = 0; i < COUNT(hook_rows); i++) {
-		doctor_fixture_hooks(&x, HOOKS_MUTATING, NULL, NULL);
-		doctor_fixture_hooks(&x, HOOKS_VALIDATING, NULL, NULL);
-		SAYS(&x, doctor_webhooks, "all is well");
-		doctor_fixture_hooks(&x, hook_rows[i].which, hook_rows[i].from, hook_rows[i].to);
-		SAYS(&x, doctor_webhooks, hook_rows[i].says);
+		dr_hooks(HOOKS_MUTATING, NULL, NULL);
+		dr_hooks(HOOKS_VALIDATING, NULL, NULL);
+		SAYS(doctor_webhooks, "all is well");
+		dr_hooks(hook_rows[i].which, hook_rows[i].from, hook_rows[i].to);
+		SAYS(doctor_webhooks, hook_rows[i].says);
 		if (strcmp(hook_rows[i].says, "all is well") != 0)
-			assert_int_equal(doctor_count(&x.r, DOCTOR_WRONG), 1);
+			assert_int_equal(doctor_count(&dr.r, DOCTOR_WRONG), 1);
 	}
 	/* profiles whose Secrets they know, and do not */
-	doctor_fixture_hooks(&x, HOOKS_VALIDATING, NULL, NULL);
+	dr_hooks(HOOKS_VALIDATING, NULL, NULL);
 	for (size_t i = 0; i < COUNT(secret_rows); i++) {
-		doctor_fixture_put(&x.f.clients[CLIENTS_LAUNCHERS], secret_rows[i].map);
-		SAYS(&x, doctor_webhooks, secret_rows[i].says);
+		dr_put(&dr.f.clients[CLIENTS_LAUNCHERS], secret_rows[i].map);
+		SAYS(doctor_webhooks, secret_rows[i].says);
 	}
-	sight_release(&x.f.clients[CLIENTS_LAUNCHERS]);
-	x.f.clients[CLIENTS_LAUNCHERS].state = SIGHT_NOT_ASKED;
+	sight_release(&dr.f.clients[CLIENTS_LAUNCHERS]);
+	dr.f.clients[CLIENTS_LAUNCHERS].state = SIGHT_NOT_ASKED;
 	/* as `poolgate hooks` writes them */
-	doctor_fixture_hooks(&x, HOOKS_VALIDATING, NULL, NULL);
-	for (char *at = x.f.hooks[HOOKS_VALIDATING].text; (at = strstr(at, "juice-token"));)
+	dr_hooks(HOOKS_VALIDATING, NULL, NULL);
+	for (char *at = dr.f.hooks[HOOKS_VALIDATING].text; (at = strstr(at, "juice-token"));)
 		memcpy(at, "other-token", 11);
-	SAYS(&x, doctor_webhooks, "all is well");
-	doctor_fixture_hooks(&x, HOOKS_MUTATING, NULL, NULL);
-	x.f.hooks[HOOKS_MUTATING].state = SIGHT_MISSING;
-	SAYS(&x, doctor_webhooks,
-		"there is no Mutating: no pod is injected; mend it: kubectl apply -k "
-		"manifests/base");
-	x.f.hooks[HOOKS_MUTATING].state = SIGHT_FORBIDDEN;
-	SAYS(&x, doctor_webhooks, "not checked  test: may not read Mutating");
-	doctor_fixture_release(&x);
+	SAYS(doctor_webhooks, "all is well");
+	dr_hooks(HOOKS_MUTATING, NULL, NULL);
+	dr.f.hooks[HOOKS_MUTATING].state = SIGHT_MISSING;
+	SAYS(doctor_webhooks, "there is no Mutating: no pod is injected; mend it: kubectl apply -k "
+			      "manifests/base");
+	dr.f.hooks[HOOKS_MUTATING].state = SIGHT_FORBIDDEN;
+	SAYS(doctor_webhooks, "not checked  test: may not read Mutating");
 }
 
 /* Made by hand, or by a version for API servers that knew no CEL. */
 TEST(test_webhooks_without_conditions)
 {
-	struct doctor_fixture x;
 	const char *bare =
 		"{'webhooks':[{'name':'mutate.poolgate.io','clientConfig':{'service':{'name':'"
 		"poolgate',"
@@ -289,20 +271,18 @@ TEST(test_webhooks_without_conditions)
 		"'apiVersions':['v1'],'operations':['CREATE','UPDATE'],'resources':['pods'],"
 		"'scope':'Namespaced'}]}]}";
 
-	doctor_fixture_init(&x);
-	x.f.others.sight.state = SIGHT_THERE;
-	doctor_fixture_hooks(&x, HOOKS_VALIDATING, NULL, NULL);
-	doctor_fixture_put(&x.f.hooks[HOOKS_MUTATING], bare);
-	SAYS(&x, doctor_webhooks, "mutate.poolgate.io has other matchConditions");
-	x.f.replicas.sight.state = SIGHT_THERE;
-	x.f.api_minor = 29;
-	SAYS(&x, doctor_versions,
+	dr.f.others.sight.state = SIGHT_THERE;
+	dr_hooks(HOOKS_VALIDATING, NULL, NULL);
+	dr_put(&dr.f.hooks[HOOKS_MUTATING], bare);
+	SAYS(doctor_webhooks, "mutate.poolgate.io has other matchConditions");
+	dr.f.replicas.sight.state = SIGHT_THERE;
+	dr.f.api_minor = 29;
+	SAYS(doctor_versions,
 		"the API server is 1.29, poolgate needs 1.30; mend it: upgrade Kubernetes");
-	x.f.api_minor = 30;
-	SAYS(&x, doctor_versions, "ok           test: the API server is 1.30");
-	x.f.api_major = x.f.api_minor = 0;
-	SAYS(&x, doctor_versions, "the API server does not tell its version");
-	doctor_fixture_release(&x);
+	dr.f.api_minor = 30;
+	SAYS(doctor_versions, "ok           test: the API server is 1.30");
+	dr.f.api_major = dr.f.api_minor = 0;
+	SAYS(doctor_versions, "the API server does not tell its version");
 }
 
 /* ---- certificates ---- */
@@ -313,8 +293,7 @@ static void base64_of(struct buf *out, const struct buf *bytes)
 }
 
 /* A pair for that name made at from_s for life_s, and hooks that know its CA. */
-static void certificates(struct doctor_fixture *x, const char *name, int64_t from_s, int64_t life_s,
-	int64_t ca_life_s)
+static void certificates(const char *name, int64_t from_s, int64_t life_s, int64_t ca_life_s)
 {
 	struct certs_names names = {0};
 	struct x509_pair ca, pair;
@@ -332,13 +311,13 @@ static void certificates(struct doctor_fixture *x, const char *name, int64_t fro
 	buf_str(&b, "','tls.key':'");
 	base64_of(&b, &pair.key);
 	buf_str(&b, "'}}");
-	doctor_fixture_put(&x->f.tls, b.data);
+	dr_put(&dr.f.tls, b.data);
 	for (size_t i = 0; i < HOOKS_COUNT; i++) {
 		buf_clear(&b);
 		buf_str(&b, "{'webhooks':[{'name':'h','clientConfig':{'caBundle':'");
 		base64_of(&b, &ca.cert);
 		buf_str(&b, "'}}]}");
-		doctor_fixture_put(&x->f.hooks[i], b.data);
+		dr_put(&dr.f.hooks[i], b.data);
 	}
 	buf_release(&b);
 	x509_pair_release(&ca);
@@ -349,54 +328,49 @@ static void certificates(struct doctor_fixture *x, const char *name, int64_t fro
 
 TEST(test_certificates)
 {
-	struct doctor_fixture x;
-
-	doctor_fixture_init(&x);
-	certificates(&x, NAME, NOW_S, 90 * DAY, 3650 * DAY);
-	SAYS(&x, doctor_certificates, "all is well");
-	assert_non_null(strstr(x.out.data, "2 hooks vouch for it"));
+	certificates(NAME, NOW_S, 90 * DAY, 3650 * DAY);
+	SAYS(doctor_certificates, "all is well");
+	assert_non_null(strstr(dr.out.data, "2 hooks vouch for it"));
 	/* a sixth of its life is left, and a bit less */
-	certificates(&x, NAME, NOW_S - 75 * DAY + 3600, 90 * DAY, 3650 * DAY);
-	SAYS(&x, doctor_certificates, "all is well");
-	certificates(&x, NAME, NOW_S - 75 * DAY - 3600, 90 * DAY, 3650 * DAY);
-	SAYS(&x, doctor_certificates,
+	certificates(NAME, NOW_S - 75 * DAY + 3600, 90 * DAY, 3650 * DAY);
+	SAYS(doctor_certificates, "all is well");
+	certificates(NAME, NOW_S - 75 * DAY - 3600, 90 * DAY, 3650 * DAY);
+	SAYS(doctor_certificates,
 		"and should have been renewed; mend it: kubectl -n poolgate-system rollout "
 		"restart");
-	certificates(&x, NAME, NOW_S - 91 * DAY, 90 * DAY, 3650 * DAY);
-	SAYS(&x, doctor_certificates, "the serving certificate ended at ");
-	assert_int_equal(doctor_count(&x.r, DOCTOR_WRONG), 1);
-	certificates(&x, NAME, NOW_S - 91 * DAY, 90 * DAY, 90 * DAY);
-	SAYS(&x, doctor_certificates, "every CA in the caBundle of h has ended");
-	certificates(&x, NAME, NOW_S + DAY, 90 * DAY, 3650 * DAY);
-	SAYS(&x, doctor_certificates, "begins at ");
-	certificates(&x, "other.poolgate-system.svc", NOW_S, 90 * DAY, 3650 * DAY);
-	SAYS(&x, doctor_certificates,
+	certificates(NAME, NOW_S - 91 * DAY, 90 * DAY, 3650 * DAY);
+	SAYS(doctor_certificates, "the serving certificate ended at ");
+	assert_int_equal(doctor_count(&dr.r, DOCTOR_WRONG), 1);
+	certificates(NAME, NOW_S - 91 * DAY, 90 * DAY, 90 * DAY);
+	SAYS(doctor_certificates, "every CA in the caBundle of h has ended");
+	certificates(NAME, NOW_S + DAY, 90 * DAY, 3650 * DAY);
+	SAYS(doctor_certificates, "begins at ");
+	certificates("other.poolgate-system.svc", NOW_S, 90 * DAY, 3650 * DAY);
+	SAYS(doctor_certificates,
 		"is not for " NAME ", which API servers call; mend it: kubectl -n poolgate-system "
 		"delete secret poolgate-tls");
-	certificates(&x, NAME, NOW_S, 90 * DAY, 3650 * DAY);
-	doctor_fixture_put(&x.f.hooks[HOOKS_MUTATING],
+	certificates(NAME, NOW_S, 90 * DAY, 3650 * DAY);
+	dr_put(&dr.f.hooks[HOOKS_MUTATING],
 		"{'webhooks':[{'name':'h','clientConfig':{'caBundle':'!'}}]}");
-	SAYS(&x, doctor_certificates, "the caBundle of h cannot be read");
-	doctor_fixture_put(
-		&x.f.hooks[HOOKS_MUTATING], "{'webhooks':[{'name':'h','clientConfig':{}}]}");
-	SAYS(&x, doctor_certificates, "h has no caBundle");
-	doctor_fixture_put(&x.f.tls, "{'data':{}}");
-	SAYS(&x, doctor_certificates, "tls.crt of it cannot be read");
-	x.f.tls.state = SIGHT_FORBIDDEN;
-	certificates(&x, NAME, NOW_S, 90 * DAY, 3650 * DAY);
-	x.f.tls.state = SIGHT_FORBIDDEN;
-	SAYS(&x, doctor_certificates, "not checked  test: may not read it");
-	assert_int_equal(doctor_count(&x.r, DOCTOR_OK), 0);
-	x.f.tls.state = SIGHT_MISSING;
-	x.f.settings.cluster.tls_manage = false;
-	SAYS(&x, doctor_certificates,
+	SAYS(doctor_certificates, "the caBundle of h cannot be read");
+	dr_put(&dr.f.hooks[HOOKS_MUTATING], "{'webhooks':[{'name':'h','clientConfig':{}}]}");
+	SAYS(doctor_certificates, "h has no caBundle");
+	dr_put(&dr.f.tls, "{'data':{}}");
+	SAYS(doctor_certificates, "tls.crt of it cannot be read");
+	dr.f.tls.state = SIGHT_FORBIDDEN;
+	certificates(NAME, NOW_S, 90 * DAY, 3650 * DAY);
+	dr.f.tls.state = SIGHT_FORBIDDEN;
+	SAYS(doctor_certificates, "not checked  test: may not read it");
+	assert_int_equal(doctor_count(&dr.r, DOCTOR_OK), 0);
+	dr.f.tls.state = SIGHT_MISSING;
+	dr.f.settings.cluster.tls_manage = false;
+	SAYS(doctor_certificates,
 		"mend it: kubectl -n poolgate-system describe certificate poolgate");
-	doctor_fixture_release(&x);
 }
 
 /* ---- leader ---- */
 
-static void lease(struct doctor_fixture *x, const char *holder, int64_t age_s)
+static void lease(const char *holder, int64_t age_s)
 {
 	char text[400], when[32];
 
@@ -404,113 +378,101 @@ static void lease(struct doctor_fixture *x, const char *holder, int64_t age_s)
 	(void)snprintf(text, sizeof(text),
 		"{'spec':{'holderIdentity':'%s','leaseDurationSeconds':15,'renewTime':'%s'}}",
 		holder, when);
-	doctor_fixture_put(&x->f.lease, text);
+	dr_put(&dr.f.lease, text);
 }
 
-static void replica(struct doctor_fixture *x, const char *name, const char *image, bool running)
+static void replica(const char *name, const char *image, bool running)
 {
-	struct doctor_replica *p = doctor_more(&x->f, &x->f.replicas, sizeof(*p));
+	struct doctor_replica *p = doctor_more(&dr.f, &dr.f.replicas, sizeof(*p));
 
 	*p = (struct doctor_replica){
 		.name = name, .image = image, .image_id = "", .running = running, .ready = true};
-	x->f.replicas.sight.state = SIGHT_THERE;
-	x->f.replicas.sight.what = "pods";
+	dr.f.replicas.sight.state = SIGHT_THERE;
+	dr.f.replicas.sight.what = "pods";
 }
 
 TEST(test_leader)
 {
-	struct doctor_fixture x;
-
-	doctor_fixture_init(&x);
-	x.f.lease.what = "Lease a";
-	x.f.lease.state = SIGHT_MISSING;
-	SAYS(&x, doctor_leader, "there is no Lease a: nobody has ever led");
-	replica(&x, "a", "i", true);
-	replica(&x, "b", "i", false);
-	lease(&x, "a_0", 20);
-	SAYS(&x, doctor_leader, "all is well");
-	lease(&x, "a_0", 21);
-	SAYS(&x, doctor_leader, "nobody leads: a_0 has not renewed the Lease for 21 s");
-	x.f.lease_moved = true;
-	SAYS(&x, doctor_leader, "ok           test: a_0 leads");
-	x.f.lease_moved = false;
-	lease(&x, "a_0", -6);
-	SAYS(&x, doctor_leader, "nobody leads");
-	lease(&x, "b_0", 0);
-	SAYS(&x, doctor_leader,
+	dr.f.lease.what = "Lease a";
+	dr.f.lease.state = SIGHT_MISSING;
+	SAYS(doctor_leader, "there is no Lease a: nobody has ever led");
+	replica("a", "i", true);
+	replica("b", "i", false);
+	lease("a_0", 20);
+	SAYS(doctor_leader, "all is well");
+	lease("a_0", 21);
+	SAYS(doctor_leader, "nobody leads: a_0 has not renewed the Lease for 21 s");
+	dr.f.lease_moved = true;
+	SAYS(doctor_leader, "ok           test: a_0 leads");
+	dr.f.lease_moved = false;
+	lease("a_0", -6);
+	SAYS(doctor_leader, "nobody leads");
+	lease("b_0", 0);
+	SAYS(doctor_leader,
 		"b_0 leads, whose pod does not run; mend it: kubectl -n poolgate-system describe "
 		"pod b");
-	lease(&x, "c_0", 0);
-	SAYS(&x, doctor_leader, "c_0 leads, which is no replica here");
-	lease(&x, "a", 0);
-	SAYS(&x, doctor_leader, "all is well");
-	x.f.plan_keys.what = "Secret k";
-	x.f.plan_keys.state = SIGHT_MISSING;
-	SAYS(&x, doctor_leader, "there is no Secret k: while versions");
-	doctor_fixture_put(&x.f.plan_keys, "{'data':{}}");
-	SAYS(&x, doctor_leader, "the leader has put no key into it");
-	doctor_fixture_put(&x.f.plan_keys, "{'data':{'1':''}}");
-	SAYS(&x, doctor_leader, "all is well");
-	x.f.plan_keys.state = SIGHT_FORBIDDEN;
-	SAYS(&x, doctor_leader, "all is well");
-	lease(&x, "", 0);
-	SAYS(&x, doctor_leader, "nobody leads: claims are taken");
-	doctor_fixture_put(&x.f.lease, "{'spec':{'holderIdentity':'a_0'}}");
-	SAYS(&x, doctor_leader, "does not say when");
-	doctor_fixture_put(&x.f.lease, "{}");
-	SAYS(&x, doctor_leader, "nobody leads");
-	lease(&x, "a_0", 0);
-	x.f.replicas.sight.state = SIGHT_FORBIDDEN;
-	SAYS(&x, doctor_leader, "not checked  test: may not read pods");
-	doctor_fixture_release(&x);
+	lease("c_0", 0);
+	SAYS(doctor_leader, "c_0 leads, which is no replica here");
+	lease("a", 0);
+	SAYS(doctor_leader, "all is well");
+	dr.f.plan_keys.what = "Secret k";
+	dr.f.plan_keys.state = SIGHT_MISSING;
+	SAYS(doctor_leader, "there is no Secret k: while versions");
+	dr_put(&dr.f.plan_keys, "{'data':{}}");
+	SAYS(doctor_leader, "the leader has put no key into it");
+	dr_put(&dr.f.plan_keys, "{'data':{'1':''}}");
+	SAYS(doctor_leader, "all is well");
+	dr.f.plan_keys.state = SIGHT_FORBIDDEN;
+	SAYS(doctor_leader, "all is well");
+	lease("", 0);
+	SAYS(doctor_leader, "nobody leads: claims are taken");
+	dr_put(&dr.f.lease, "{'spec':{'holderIdentity':'a_0'}}");
+	SAYS(doctor_leader, "does not say when");
+	dr_put(&dr.f.lease, "{}");
+	SAYS(doctor_leader, "nobody leads");
+	lease("a_0", 0);
+	dr.f.replicas.sight.state = SIGHT_FORBIDDEN;
+	SAYS(doctor_leader, "not checked  test: may not read pods");
 }
 
 /* ---- replicas, versions ---- */
 
 TEST(test_clients)
 {
-	struct doctor_fixture x;
-
-	doctor_fixture_init(&x);
-	SAYS(&x, doctor_clients, "not checked  test: the clients' images");
-	doctor_fixture_put(&x.f.clients[CLIENTS_SIDECAR],
-		"{'data':{'catalogue.yaml':'a: b','sidecar.yaml':'- "
-		"image: registry.example/c:1'}}");
-	doctor_fixture_put(&x.f.clients[CLIENTS_LAUNCHERS],
+	SAYS(doctor_clients, "not checked  test: the clients' images");
+	dr_put(&dr.f.clients[CLIENTS_SIDECAR], "{'data':{'catalogue.yaml':'a: b','sidecar.yaml':'- "
+					       "image: registry.example/c:1'}}");
+	dr_put(&dr.f.clients[CLIENTS_LAUNCHERS],
 		"{'data':{'juice.yaml':'- {image: images.invalid/juice, name: x}'}}");
-	SAYS(&x, doctor_clients,
+	SAYS(doctor_clients,
 		"ok           test: juice.yaml names images.invalid/juice: pods that choose this");
-	SAYS(&x, doctor_clients, "ok           test: it names images that can be there");
-	assert_int_equal(doctor_count(&x.r, DOCTOR_WRONG), 0);
-	doctor_fixture_put(&x.f.clients[CLIENTS_SIDECAR],
+	SAYS(doctor_clients, "ok           test: it names images that can be there");
+	assert_int_equal(doctor_count(&dr.r, DOCTOR_WRONG), 0);
+	dr_put(&dr.f.clients[CLIENTS_SIDECAR],
 		"{'data':{'sidecar.yaml':'- image: a/b\\n- image: images.invalid/c:1\\n'}}");
-	SAYS(&x, doctor_clients,
+	SAYS(doctor_clients,
 		"wrong        test: sidecar.yaml in it names images.invalid/c:1, which stands for "
 		"your client's image: pods are refused until you set it; mend it: kubectl apply");
-	doctor_fixture_release(&x);
 }
 
 /* A rollout is done before the last replica of before has gone, which answers on with the settings
  * of before. */
 TEST(test_replicas_that_end)
 {
-	struct doctor_fixture x;
 	struct doctor_replica *p;
 
-	doctor_fixture_init(&x);
-	doctor_fixture_put(&x.f.deployment,
+	dr_put(&dr.f.deployment,
 		"{'spec':{'replicas':1},'status':{'readyReplicas':1,'updatedReplicas':1}}");
-	x.f.config.state = SIGHT_FORBIDDEN;
-	p = doctor_more(&x.f, &x.f.replicas, sizeof(*p));
+	dr.f.config.state = SIGHT_FORBIDDEN;
+	p = doctor_more(&dr.f, &dr.f.replicas, sizeof(*p));
 	*p = (struct doctor_replica){.name = "poolgate-new"};
-	SAYS(&x, doctor_replicas, "1 of 1 replicas are ready");
-	p = doctor_more(&x.f, &x.f.replicas, sizeof(*p));
+	SAYS(doctor_replicas, "1 of 1 replicas are ready");
+	p = doctor_more(&dr.f, &dr.f.replicas, sizeof(*p));
 	*p = (struct doctor_replica){.name = "poolgate-old", .deleting = true};
-	SAYS(&x, doctor_replicas,
+	SAYS(doctor_replicas,
 		"poolgate-old ends, and answers on with the settings of before; mend it: kubectl "
 		"-n poolgate-system wait --for=delete pod/poolgate-old --timeout=60s");
-	assert_int_equal(doctor_count(&x.r, DOCTOR_WRONG), 1);
-	doctor_fixture_release(&x);
+	assert_int_equal(doctor_count(&dr.r, DOCTOR_WRONG), 1);
 }
 
 TEST(test_replicas)
@@ -527,65 +489,58 @@ TEST(test_replicas)
 		{"{'spec':{'replicas':2},'status':{'readyReplicas':2,'updatedReplicas':1}}",
 			"a rollout has not ended: 1 of 2"},
 	};
-	struct doctor_fixture x;
 
-	doctor_fixture_init(&x);
-	x.f.settings_known = true;
+	dr.f.settings_known = true;
 	for (size_t i = 0; i < COUNT(rows); i++) {
-		doctor_fixture_put(&x.f.deployment, rows[i][0]);
-		SAYS(&x, doctor_replicas, rows[i][1]);
+		dr_put(&dr.f.deployment, rows[i][0]);
+		SAYS(doctor_replicas, rows[i][1]);
 	}
-	doctor_fixture_put(&x.f.deployment, rows[0][0]);
-	x.f.config = (struct sight){
+	dr_put(&dr.f.deployment, rows[0][0]);
+	dr.f.config = (struct sight){
 		.state = SIGHT_THERE, .what = "ConfigMap c", .why = "poolgate.yaml:1: no"};
-	x.f.settings_known = false;
-	SAYS(&x, doctor_replicas,
+	dr.f.settings_known = false;
+	SAYS(doctor_replicas,
 		"the settings cannot be read: poolgate.yaml:1: no; mend it: kubectl -n "
 		"poolgate-system rollout undo");
-	x.f.config =
+	dr.f.config =
 		(struct sight){.state = SIGHT_FAILED, .what = "ConfigMap c", .why = "GET c: 500"};
-	SAYS(&x, doctor_replicas, "not checked  test: cannot read ConfigMap c: GET c: 500");
-	x.f.config.state = SIGHT_MISSING;
-	SAYS(&x, doctor_replicas, "there is no ConfigMap c");
-	x.f.config.state = SIGHT_FORBIDDEN;
-	SAYS(&x, doctor_replicas, "the settings: may not read ConfigMap c");
+	SAYS(doctor_replicas, "not checked  test: cannot read ConfigMap c: GET c: 500");
+	dr.f.config.state = SIGHT_MISSING;
+	SAYS(doctor_replicas, "there is no ConfigMap c");
+	dr.f.config.state = SIGHT_FORBIDDEN;
+	SAYS(doctor_replicas, "the settings: may not read ConfigMap c");
 	/* nothing was asked for, so nothing was denied */
-	x.f.config.state = SIGHT_NOT_ASKED;
-	SAYS(&x, doctor_replicas,
+	dr.f.config.state = SIGHT_NOT_ASKED;
+	SAYS(doctor_replicas,
 		"the settings: the Deployment has no volume \"config\" with a ConfigMap");
-	x.f.deployment.state = SIGHT_MISSING;
-	SAYS(&x, doctor_replicas, "there is no it: nobody answers reviews");
-	doctor_fixture_release(&x);
+	dr.f.deployment.state = SIGHT_MISSING;
+	SAYS(doctor_replicas, "there is no it: nobody answers reviews");
 }
 
 TEST(test_versions)
 {
-	struct doctor_fixture x;
 	struct doctor_replica *p;
 
-	doctor_fixture_init(&x);
-	replica(&x, "a", "image:1", true);
-	replica(&x, "b", "image:1", true);
-	SAYS(&x, doctor_versions, "every replica runs image:1");
-	p = x.f.replicas.at;
+	replica("a", "image:1", true);
+	replica("b", "image:1", true);
+	SAYS(doctor_versions, "every replica runs image:1");
+	p = dr.f.replicas.at;
 	p[0].image_id = "sha256:1";
 	p[1].image_id = "sha256:2";
-	SAYS(&x, doctor_versions, "a has image:1, b has image:1 of another digest");
+	SAYS(doctor_versions, "a has image:1, b has image:1 of another digest");
 	p[1].deleting = true;
-	SAYS(&x, doctor_versions, "all is well");
+	SAYS(doctor_versions, "all is well");
 	p[1] = p[0];
 	p[1].image = "image:2\x1b[31m";
-	SAYS(&x, doctor_versions,
+	SAYS(doctor_versions,
 		"has image:2?[31m; mend it: kubectl -n poolgate-system rollout restart");
-	doctor_fixture_release(&x);
 }
 
 /* ---- rights ---- */
 
-static const struct doctor_right *right(
-	const struct doctor_fixture *x, const char *verb, const char *resource, const char *name)
+static const struct doctor_right *right(const char *verb, const char *resource, const char *name)
 {
-	DOCTOR_EACH(struct doctor_right, &x->f.rights, r)
+	DOCTOR_EACH(struct doctor_right, &dr.f.rights, r)
 	if (strcmp(r->verb, verb) == 0 && strcmp(r->resource, resource) == 0 &&
 		strcmp(r->name, name) == 0)
 		return r;
@@ -594,95 +549,87 @@ static const struct doctor_right *right(
 
 TEST(test_rights)
 {
-	struct doctor_fixture x;
 	struct doctor_right *r;
 	size_t base;
 
-	doctor_fixture_init(&x);
-	doctor_list_rights(&x.f, SHIPPED_RIGHTS);
-	base = x.f.rights.n;
+	doctor_list_rights(&dr.f, SHIPPED_RIGHTS);
+	base = dr.f.rights.n;
 	assert_in_range(base, 15, 60);
-	assert_string_equal(right(&x, "update", "gpuservers", "")->subresource, "status");
-	assert_string_equal(right(&x, "update", "gpuservers", "")->group, "poolgate.io");
+	assert_string_equal(right("update", "gpuservers", "")->subresource, "status");
+	assert_string_equal(right("update", "gpuservers", "")->group, "poolgate.io");
 	assert_string_equal(
-		right(&x, "update", "leases", "poolgate-leader")->namespace, "poolgate-system");
-	assert_string_equal(right(&x, "list", "pods", "")->namespace, "");
-	assert_non_null(right(&x, "patch", "validatingwebhookconfigurations", "poolgate"));
-	assert_non_null(right(&x, "update", "secrets", "poolgate-tls"));
-	x.f.rights.sight.state = SIGHT_THERE;
-	r = x.f.rights.at;
+		right("update", "leases", "poolgate-leader")->namespace, "poolgate-system");
+	assert_string_equal(right("list", "pods", "")->namespace, "");
+	assert_non_null(right("patch", "validatingwebhookconfigurations", "poolgate"));
+	assert_non_null(right("update", "secrets", "poolgate-tls"));
+	dr.f.rights.sight.state = SIGHT_THERE;
+	r = dr.f.rights.at;
 	for (size_t i = 0; i < base; i++)
 		r[i].asked = r[i].allowed = true;
-	SAYS(&x, doctor_rights, "has its ");
+	SAYS(doctor_rights, "has its ");
 	for (size_t i = 0; i < 7; i++)
 		r[i].allowed = false;
-	SAYS(&x, doctor_rights, "and 2 more rights are missing");
-	assert_int_equal(doctor_count(&x.r, DOCTOR_WRONG), 6);
+	SAYS(doctor_rights, "and 2 more rights are missing");
+	assert_int_equal(doctor_count(&dr.r, DOCTOR_WRONG), 6);
 	assert_non_null(strstr(
-		x.out.data, "may not get gpuservers; mend it: kubectl apply -k manifests/base"));
-	x.f.rights.sight = (struct sight){.state = SIGHT_FORBIDDEN, .what = "rights"};
+		dr.out.data, "may not get gpuservers; mend it: kubectl apply -k manifests/base"));
+	dr.f.rights.sight = (struct sight){.state = SIGHT_FORBIDDEN, .what = "rights"};
 	for (size_t i = 0; i < base; i++)
 		r[i].asked = false;
-	SAYS(&x, doctor_rights, "not checked  test: may not read rights");
+	SAYS(doctor_rights, "not checked  test: may not read rights");
 	/* as the settings name things; cert-manager has the certificates */
-	x.f.rights.n = 0;
-	x.f.namespace = "mine";
-	x.f.settings.cluster.tls_manage = false;
-	x.f.settings.cluster.lease = "lead";
-	x.f.settings.cluster.secrets_source = "vault/tokens";
-	doctor_list_rights(&x.f, SHIPPED_RIGHTS);
-	assert_true(x.f.rights.n < base);
-	assert_null(right(&x, "patch", "validatingwebhookconfigurations", "poolgate"));
-	assert_string_equal(right(&x, "get", "leases", "lead")->namespace, "mine");
-	doctor_list_rights(&x.f, SHIPPED_SECRET_RIGHTS);
-	assert_string_equal(right(&x, "get", "secrets", "tokens")->namespace, "vault");
-	assert_null(right(&x, "create", "pods", ""));
-	doctor_list_rights(&x.f, SHIPPED_EVICTION_RIGHTS);
-	assert_string_equal(right(&x, "create", "pods", "")->subresource, "eviction");
-	doctor_list_rights(&x.f, SHIPPED_USAGE_RIGHTS);
-	assert_non_null(right(&x, "create", "gpuusages", ""));
-	assert_string_equal(right(&x, "get", "jobs", "")->group, "batch");
+	dr.f.rights.n = 0;
+	dr.f.namespace = "mine";
+	dr.f.settings.cluster.tls_manage = false;
+	dr.f.settings.cluster.lease = "lead";
+	dr.f.settings.cluster.secrets_source = "vault/tokens";
+	doctor_list_rights(&dr.f, SHIPPED_RIGHTS);
+	assert_true(dr.f.rights.n < base);
+	assert_null(right("patch", "validatingwebhookconfigurations", "poolgate"));
+	assert_string_equal(right("get", "leases", "lead")->namespace, "mine");
+	doctor_list_rights(&dr.f, SHIPPED_SECRET_RIGHTS);
+	assert_string_equal(right("get", "secrets", "tokens")->namespace, "vault");
+	assert_null(right("create", "pods", ""));
+	doctor_list_rights(&dr.f, SHIPPED_EVICTION_RIGHTS);
+	assert_string_equal(right("create", "pods", "")->subresource, "eviction");
+	doctor_list_rights(&dr.f, SHIPPED_USAGE_RIGHTS);
+	assert_non_null(right("create", "gpuusages", ""));
+	assert_string_equal(right("get", "jobs", "")->group, "batch");
 	/* what is bound namespace by namespace is not asked for everywhere */
-	assert_null(right(&x, "delete", "secrets", "bitfusion-client-secret-ca.crt"));
-	doctor_fixture_release(&x);
+	assert_null(right("delete", "secrets", "bitfusion-client-secret-ca.crt"));
 }
 
 TEST(test_crd)
 {
-	struct doctor_fixture x;
 	const struct sight *s;
 	struct slice raw;
 	struct buf b;
 
-	doctor_fixture_init(&x);
-	x.f.crd.state = SIGHT_MISSING;
-	x.f.crd.what = "CRD";
-	SAYS(&x, doctor_crd, "there is no CRD");
-	s = &x.f.shipped[SHIPPED_CRD];
+	dr.f.crd.state = SIGHT_MISSING;
+	dr.f.crd.what = "CRD";
+	SAYS(doctor_crd, "there is no CRD");
+	s = &dr.f.shipped[SHIPPED_CRD];
 	raw = json_raw(&s->json, shipped_doc(s, "CustomResourceDefinition", NULL));
 	buf_init(&b, 1 << 20);
 	buf_add(&b, raw.at, raw.len - 1);
 	buf_str(&b,
 		",\"status\":{\"conditions\":[{\"type\":\"Established\",\"status\":\"True\"}]}}");
-	sight_release(&x.f.crd);
+	sight_release(&dr.f.crd);
 	assert_int_equal(
-		json_read_copy(&x.f.crd.json, b.data, b.len, 100000, &x.f.crd.text, NULL), 0);
-	x.f.crd.state = SIGHT_THERE;
-	SAYS(&x, doctor_crd, "all is well");
-	doctor_fixture_put(&x.f.crd, "{'spec':{'versions':[{'name':'v1alpha1','served':false}]}}");
-	SAYS(&x, doctor_crd, "is not served in v1alpha1");
-	doctor_fixture_put(&x.f.crd, "{'spec':{'versions':[{'name':'v1alpha1','served':true}]}}");
-	SAYS(&x, doctor_crd, "has not established it");
+		json_read_copy(&dr.f.crd.json, b.data, b.len, 100000, &dr.f.crd.text, NULL), 0);
+	dr.f.crd.state = SIGHT_THERE;
+	SAYS(doctor_crd, "all is well");
+	dr_put(&dr.f.crd, "{'spec':{'versions':[{'name':'v1alpha1','served':false}]}}");
+	SAYS(doctor_crd, "is not served in v1alpha1");
+	dr_put(&dr.f.crd, "{'spec':{'versions':[{'name':'v1alpha1','served':true}]}}");
+	SAYS(doctor_crd, "has not established it");
 #define ESTABLISHED "},'status':{'conditions':[{'type':'Established','status':'True'}]}}"
-	doctor_fixture_put(
-		&x.f.crd, "{'spec':{'versions':[{'name':'v1alpha1','served':true}]" ESTABLISHED);
-	SAYS(&x, doctor_crd, "has no status of its own");
-	doctor_fixture_put(&x.f.crd,
-		"{'spec':{'versions':[{'name':'v1alpha1','served':true,'subresources':{'"
-		"status':{}},'schema':{}}]" ESTABLISHED);
-	SAYS(&x, doctor_crd, "another than this version's, at /openAPIV3Schema");
+	dr_put(&dr.f.crd, "{'spec':{'versions':[{'name':'v1alpha1','served':true}]" ESTABLISHED);
+	SAYS(doctor_crd, "has no status of its own");
+	dr_put(&dr.f.crd, "{'spec':{'versions':[{'name':'v1alpha1','served':true,'subresources':{'"
+			  "status':{}},'schema':{}}]" ESTABLISHED);
+	SAYS(doctor_crd, "another than this version's, at /openAPIV3Schema");
 	buf_release(&b);
-	doctor_fixture_release(&x);
 }
 
 /* ---- reading ---- */
@@ -710,65 +657,62 @@ static int other_volumes(void *ctx, const struct api_request *req, struct api_re
 	return 0;
 }
 
+/* The facts that it tells. The caller frees its client. */
+static struct kube *read_from(const struct api *api)
+{
+	static struct kube_config config;
+	struct kube *kube = NULL;
+	struct err err = {0};
+
+	doctor_facts_release(&dr.f);
+	api_config(api, &config);
+	assert_int_equal(kube_new(&config, &kube, &err), 0);
+	assert_int_equal(doctor_read(kube, "poolgate-system", &dr.f, &err), 0);
+	return kube;
+}
+
 TEST(test_settings_from_elsewhere)
 {
 	struct api *api = api_start(other_volumes, NULL);
-	struct kube_config config;
-	struct kube *kube = NULL;
-	struct err err = {0};
-	struct doctor_fixture x;
+	struct kube *kube = read_from(api);
 
-	doctor_fixture_init(&x);
-	doctor_facts_release(&x.f);
-	api_config(api, &config);
-	assert_int_equal(kube_new(&config, &kube, &err), 0);
-	assert_int_equal(doctor_read(kube, "poolgate-system", &x.f, &err), 0);
-	SAYS(&x, doctor_replicas, "1 of 1 replicas are ready");
-	SAYS(&x, doctor_replicas, "has no volume \"config\" with a ConfigMap");
-	assert_null(strstr(x.out.data, "may not"));
+	SAYS(doctor_replicas, "1 of 1 replicas are ready");
+	SAYS(doctor_replicas, "has no volume \"config\" with a ConfigMap");
+	assert_null(strstr(dr.out.data, "may not"));
 	kube_free(kube);
 	api_stop(api);
-	doctor_fixture_release(&x);
 }
 
 /* An API server that fails is no cluster in which everything is missing. */
 TEST(test_an_api_server_that_fails)
 {
 	struct api *api = api_start(broken, NULL);
-	struct kube_config config;
-	struct kube *kube = NULL;
+	struct kube *kube = read_from(api);
 	struct err err = {0};
-	struct doctor_fixture x;
 
-	doctor_fixture_init(&x);
-	doctor_facts_release(&x.f);
-	api_config(api, &config);
-	assert_int_equal(kube_new(&config, &kube, &err), 0);
-	assert_int_equal(doctor_read(kube, "poolgate-system", &x.f, &err), 0);
-	assert_int_equal(x.f.api_minor, 30);
-	doctor_judge_all(&x.f, &x.r);
-	doctor_print(&x.r, false, &x.out);
-	if (doctor_count(&x.r, DOCTOR_WRONG) != 0)
-		fail_msg("%s", x.out.data);
-	assert_non_null(strstr(x.out.data,
+	assert_int_equal(dr.f.api_minor, 30);
+	doctor_judge_all(&dr.f, &dr.r);
+	doctor_print(&dr.r, false, &dr.out);
+	if (doctor_count(&dr.r, DOCTOR_WRONG) != 0)
+		fail_msg("%s", dr.out.data);
+	assert_non_null(strstr(dr.out.data,
 		"not checked  crd: cannot read CustomResourceDefinition gpuservers.poolgate.io: "));
-	assert_non_null(strstr(x.out.data, "etcd is away"));
+	assert_non_null(strstr(dr.out.data, "etcd is away"));
 	/* nothing but questions */
 	for (size_t i = 0; i < api_seen_count(api); i++) {
 		const struct api_request *r = api_seen(api, i);
 
 		assert_true(strcmp(r->method, "GET") == 0 || strstr(r->path, "reviews"));
 	}
-	doctor_facts_release(&x.f);
+	doctor_facts_release(&dr.f);
 	api_expect(
 		api, "GET", "/version", 401, "{\"kind\":\"Status\",\"message\":\"Unauthorized\"}");
-	assert_int_equal(doctor_read(kube, "poolgate-system", &x.f, &err), ERR_REFUSED);
+	assert_int_equal(doctor_read(kube, "poolgate-system", &dr.f, &err), ERR_REFUSED);
 	kube_free(kube);
 	api_stop(api);
-	doctor_fixture_release(&x);
 }
 
-TESTS(test_report, test_sights, test_shipped, test_apply, test_same, test_webhooks,
-	test_webhooks_without_conditions, test_certificates, test_leader, test_replicas,
-	test_replicas_that_end, test_clients, test_versions, test_rights, test_crd,
+TESTS_BETWEEN(dr_begin, dr_end, test_report, test_sights, test_shipped, test_apply, test_same,
+	test_webhooks, test_webhooks_without_conditions, test_certificates, test_leader,
+	test_replicas, test_replicas_that_end, test_clients, test_versions, test_rights, test_crd,
 	test_an_api_server_that_fails, test_settings_from_elsewhere)

@@ -33,34 +33,28 @@ static const struct {
 TEST(kueues_settings)
 {
 	for (size_t i = 0; i < COUNT(rows); i++) {
-		struct doctor_fixture x;
 
 		print_message("%s\n", rows[i].what);
-		doctor_fixture_init(&x);
-		doctor_fixture_put(&x.f.kueue, rows[i].map);
-		SAYS(&x, doctor_kueue, rows[i].says);
-		doctor_fixture_release(&x);
+		dr_anew();
+		dr_put(&dr.f.kueue, rows[i].map);
+		SAYS(doctor_kueue, rows[i].says);
 	}
 }
 
 TEST(where_there_is_no_kueue)
 {
-	struct doctor_fixture x;
-
-	doctor_fixture_init(&x);
-	x.f.kueue.what = "it";
+	dr.f.kueue.what = "it";
 	/* nobody waits here; it is not there; who may not look cannot know */
-	SAYS(&x, doctor_kueue, "all is well\n");
-	x.f.kueue.state = SIGHT_MISSING;
-	SAYS(&x, doctor_kueue, "all is well\n");
-	x.f.kueue.state = SIGHT_FORBIDDEN;
-	SAYS(&x, doctor_kueue, "all is well\n");
+	SAYS(doctor_kueue, "all is well\n");
+	dr.f.kueue.state = SIGHT_MISSING;
+	SAYS(doctor_kueue, "all is well\n");
+	dr.f.kueue.state = SIGHT_FORBIDDEN;
+	SAYS(doctor_kueue, "all is well\n");
 	/* but that its webhooks are */
-	doctor_fixture_take(&x, doctor_take_other, &x.f.others,
+	dr_take(doctor_take_other, &dr.f.others,
 		"{'metadata':{'name':'kueue-mutating-webhook-configuration'},'webhooks':[{'rules':"
 		"[{'resources':['pods'],'operations':['CREATE']}]}]}");
-	SAYS(&x, doctor_kueue, "not checked  test: may not read it\n");
-	doctor_fixture_release(&x);
+	SAYS(doctor_kueue, "not checked  test: may not read it\n");
 }
 
-TESTS(kueues_settings, where_there_is_no_kueue)
+TESTS_BETWEEN(dr_begin, dr_end, kueues_settings, where_there_is_no_kueue)

@@ -11,19 +11,16 @@
 
 TEST(test_pods_that_are_kept)
 {
-	struct doctor_fixture x;
 	const struct doctor_pod *p;
 
-	doctor_fixture_init(&x);
-	doctor_fixture_take(&x, doctor_take_pod, &x.f.pods,
-		"{" META("plain") "},'status':{'phase':'Running'}}");
-	doctor_fixture_take(&x, doctor_take_pod, &x.f.pods,
+	dr_take(doctor_take_pod, &dr.f.pods, "{" META("plain") "},'status':{'phase':'Running'}}");
+	dr_take(doctor_take_pod, &dr.f.pods,
 		"{" META("off") ",'annotations':{'auto-management/status':'no'}}}");
-	assert_int_equal(x.f.pods.n, 0);
-	doctor_fixture_take(&x, doctor_take_pod, &x.f.pods,
+	assert_int_equal(dr.f.pods.n, 0);
+	dr_take(doctor_take_pod, &dr.f.pods,
 		"{" META("origin") ",'annotations':{'auto-management/"
 				   "status':'Injected'}},'status':{'phase':'Pending'}}");
-	doctor_fixture_take(&x, doctor_take_pod, &x.f.pods,
+	dr_take(doctor_take_pod, &dr.f.pods,
 		"{" META("ours") ",'labels':{'poolgate.io/"
 				 "injected':'true'},'annotations':{'poolgate.io/"
 				 "plan':'{}'}},'spec':{"
@@ -32,14 +29,13 @@ TEST(test_pods_that_are_kept)
 				 "'secretName':'bitfusion-client-secret-x','optional':true}},{'"
 				 "secret':{'secretName':'mine'}},"
 				 "{'emptyDir':{}}]},'status':{'phase':'Succeeded'}}");
-	p = x.f.pods.at;
-	assert_int_equal(x.f.pods.n, 2);
+	p = dr.f.pods.at;
+	assert_int_equal(dr.f.pods.n, 2);
 	assert_false(p[0].planned || p[0].finished || p[0].running);
 	assert_string_equal(p[1].uid, "u-ours");
 	assert_true(p[1].planned && p[1].finished);
 	assert_int_equal(p[1].n_secrets, 1);
 	assert_string_equal(p[1].secrets[0], "bitfusion-client-secret-ca.crt");
-	doctor_fixture_release(&x);
 }
 
 /* a node's metadata and status; what is said once it is there, too */
@@ -59,69 +55,59 @@ static const char *const nodes[][3] = {
 /* By whose name kube-scheduler would give out what is ours. */
 TEST(test_device_classes)
 {
-	struct doctor_fixture x;
-
-	doctor_fixture_init(&x);
-	doctor_fixture_take(&x, doctor_take_class, &x.f.classes,
+	dr_take(doctor_take_class, &dr.f.classes,
 		"{'metadata':{'name':'gpus'},'spec':{'extendedResourceName':'bitfusion.io/gpus'}}");
-	doctor_fixture_take(&x, doctor_take_class, &x.f.classes,
+	dr_take(doctor_take_class, &dr.f.classes,
 		"{'metadata':{'name':'none'},'spec':{'selectors':[]}}");
-	assert_int_equal(x.f.classes.n, 0);
-	doctor_fixture_take(&x, doctor_take_class, &x.f.classes,
+	assert_int_equal(dr.f.classes.n, 0);
+	dr_take(doctor_take_class, &dr.f.classes,
 		"{'metadata':{'name':'ours'},'spec':{'extendedResourceName':'bitfusion.io/gpu'}}");
-	SAYS(&x, doctor_nodes,
+	SAYS(doctor_nodes,
 		"wrong        test: DeviceClass ours has extendedResourceName bitfusion.io/gpu: a "
 		"pod "
 		"that asks for more than 32 units then finds no node");
-	SAYS(&x, doctor_nodes, "mend it: kubectl edit deviceclass ours\n");
-	doctor_fixture_release(&x);
+	SAYS(doctor_nodes, "mend it: kubectl edit deviceclass ours\n");
 }
 
 TEST(test_nodes)
 {
-	struct doctor_fixture x;
 	struct doctor_node *n;
 	char text[400];
 
-	doctor_fixture_init(&x);
-	x.f.nodes.sight.state = SIGHT_THERE;
-	SAYS(&x, doctor_nodes, "the cluster has no nodes");
+	dr.f.nodes.sight.state = SIGHT_THERE;
+	SAYS(doctor_nodes, "the cluster has no nodes");
 	for (size_t i = 0; i < COUNT(nodes); i++) {
 		(void)snprintf(text, sizeof(text),
 			"{'metadata':{'name':'n',%s},'status':{'allocatable':{%s}}}", nodes[i][0],
 			nodes[i][1]);
-		doctor_fixture_take(&x, doctor_take_node, &x.f.nodes, text);
-		SAYS(&x, doctor_nodes, nodes[i][2]);
+		dr_take(doctor_take_node, &dr.f.nodes, text);
+		SAYS(doctor_nodes, nodes[i][2]);
 	}
-	n = x.f.nodes.at;
+	n = dr.f.nodes.at;
 	assert_int_equal(n[3].units, 2000);
 	n[1].labelled = false;
-	SAYS(&x, doctor_nodes, "1 of 4 nodes offer bitfusion.io/gpu");
-	x.f.settings_known = true;
-	SAYS(&x, doctor_nodes, "nodes are asked for nothing: nodeResource is false");
-	doctor_fixture_release(&x);
+	SAYS(doctor_nodes, "1 of 4 nodes offer bitfusion.io/gpu");
+	dr.f.settings_known = true;
+	SAYS(doctor_nodes, "nodes are asked for nothing: nodeResource is false");
 }
 
 TEST(test_others)
 {
-	struct doctor_fixture x;
 #define RULE(resource) "'rules':[{'operations':['CREATE'],'resources':['" resource "']}]"
 
-	doctor_fixture_init(&x);
-	doctor_fixture_take(&x, doctor_take_other, &x.f.others,
+	dr_take(doctor_take_other, &dr.f.others,
 		"{'metadata':{'name':'poolgate'},'webhooks':[{" RULE("pods") "}]}");
-	doctor_fixture_take(&x, doctor_take_other, &x.f.others,
+	dr_take(doctor_take_other, &dr.f.others,
 		"{'metadata':{'name':'zz'},'webhooks':[{" RULE("services") "}]}");
-	assert_int_equal(x.f.others.n, 0);
-	doctor_fixture_take(&x, doctor_take_other, &x.f.others,
+	assert_int_equal(dr.f.others.n, 0);
+	dr_take(doctor_take_other, &dr.f.others,
 		"{'metadata':{'name':'a'},'webhooks':[{" RULE("*") "}]}");
-	doctor_fixture_hooks(&x, HOOKS_MUTATING, NULL, NULL);
-	doctor_fixture_hooks(&x, HOOKS_VALIDATING, NULL, NULL);
-	SAYS(&x, doctor_webhooks, "1 other configurations change pods, all before ours");
-	doctor_fixture_take(&x, doctor_take_other, &x.f.others,
+	dr_hooks(HOOKS_MUTATING, NULL, NULL);
+	dr_hooks(HOOKS_VALIDATING, NULL, NULL);
+	SAYS(doctor_webhooks, "1 other configurations change pods, all before ours");
+	dr_take(doctor_take_other, &dr.f.others,
 		"{'metadata':{'name':'q'},'webhooks':[{" RULE("pods") "}]}");
-	SAYS(&x, doctor_webhooks, "1 of them after ours (q): ours is called again");
-	doctor_fixture_release(&x);
+	SAYS(doctor_webhooks, "1 of them after ours (q): ours is called again");
 }
 
 #define SERVER(name, spec, status)                                                                 \
@@ -251,103 +237,91 @@ static const struct {
 
 TEST(test_servers)
 {
-	struct doctor_fixture x;
-
-	doctor_fixture_init(&x);
-	x.f.servers.sight.state = SIGHT_THERE;
-	doctor_fixture_put(&x.f.clients[CLIENTS_LAUNCHERS],
+	dr.f.servers.sight.state = SIGHT_THERE;
+	dr_put(&dr.f.clients[CLIENTS_LAUNCHERS],
 		"{'data':{'a.yaml':'metadata:\\n  name: "
 		"lupine\\n','b':'metadata: {name: juice}','c':'" PROFILE("near", "mode: address")
 			PROFILE("far",
 				"image: i, ca: \\u0022-----BEGIN CERTIFICATE-----\\u0022") "'}}");
-	SAYS(&x, doctor_servers, "there is no GPUServer: every GPU pod is refused");
+	SAYS(doctor_servers, "there is no GPUServer: every GPU pod is refused");
 	for (size_t i = 0; i < COUNT(servers); i++) {
-		x.f.servers.n = 0;
-		doctor_fixture_take(&x, doctor_take_server, &x.f.servers, servers[i].server);
-		SAYS(&x, doctor_servers, servers[i].says);
+		dr.f.servers.n = 0;
+		dr_take(doctor_take_server, &dr.f.servers, servers[i].server);
+		SAYS(doctor_servers, servers[i].says);
 	}
-	sight_release(&x.f.clients[CLIENTS_LAUNCHERS]);
-	x.f.servers.sight.state = SIGHT_MISSING;
-	SAYS(&x, doctor_servers, "the API server does not know GPUServers");
-	doctor_fixture_release(&x);
+	sight_release(&dr.f.clients[CLIENTS_LAUNCHERS]);
+	dr.f.servers.sight.state = SIGHT_MISSING;
+	SAYS(doctor_servers, "the API server does not know GPUServers");
 }
 
 TEST(test_pods)
 {
-	struct doctor_fixture x;
-
-	doctor_fixture_init(&x);
-	doctor_fixture_take(&x, doctor_take_server, &x.f.servers,
+	dr_take(doctor_take_server, &dr.f.servers,
 		SERVER("a", LISTED, GPU ",'claims':[" CLAIM("u-held", "bound", "1") "]"));
-	doctor_fixture_take(&x, doctor_take_pod, &x.f.pods,
+	dr_take(doctor_take_pod, &dr.f.pods,
 		"{" META("held") ",'annotations':{'poolgate.io/plan':'{}'}}}");
-	SAYS(&x, doctor_pods, "1 injected pods live, each has its claim");
-	doctor_fixture_take(&x, doctor_take_pod, &x.f.pods,
+	SAYS(doctor_pods, "1 injected pods live, each has its claim");
+	dr_take(doctor_take_pod, &dr.f.pods,
 		"{" META("loose") ",'annotations':{'poolgate.io/plan':'{}'}}}");
-	SAYS(&x, doctor_pods,
-		"wrong        test: ml/loose was injected and lives, and has no claim");
-	((struct doctor_pod *)x.f.pods.at)[1].finished = true;
-	SAYS(&x, doctor_pods, "all is well");
+	SAYS(doctor_pods, "wrong        test: ml/loose was injected and lives, and has no claim");
+	((struct doctor_pod *)dr.f.pods.at)[1].finished = true;
+	SAYS(doctor_pods, "all is well");
 	/* who waits has none yet, and is told of */
-	doctor_fixture_take(&x, doctor_take_pod, &x.f.pods,
+	dr_take(doctor_take_pod, &dr.f.pods,
 		"{" META("waits") ",'annotations':{'poolgate.io/plan':'{}'}},'spec':{"
 				  "'schedulingGates':[{'name':'poolgate.io/capacity'}]}}");
-	SAYS(&x, doctor_pods, "1 injected pods live, each has its claim");
-	SAYS(&x, doctor_pods, "1 pods wait behind the scheduling gate poolgate.io/capacity");
-	((struct doctor_pod *)x.f.pods.at)[2].finished = true;
-	((struct doctor_pod *)x.f.pods.at)[0].finished = true;
-	SAYS(&x, doctor_pods, "a still holds a claim of ml/p-u-held, which has ended");
+	SAYS(doctor_pods, "1 injected pods live, each has its claim");
+	SAYS(doctor_pods, "1 pods wait behind the scheduling gate poolgate.io/capacity");
+	((struct doctor_pod *)dr.f.pods.at)[2].finished = true;
+	((struct doctor_pod *)dr.f.pods.at)[0].finished = true;
+	SAYS(doctor_pods, "a still holds a claim of ml/p-u-held, which has ended");
 	/* it may still run */
-	((struct doctor_server *)x.f.servers.at)[0].object.status.claims[0].lingers_ms =
-		x.f.now_ms + 1000;
-	SAYS(&x, doctor_pods, "all is well");
-	x.f.now_ms = 0;
-	SAYS(&x, doctor_pods, "all is well");
+	((struct doctor_server *)dr.f.servers.at)[0].object.status.claims[0].lingers_ms =
+		dr.f.now_ms + 1000;
+	SAYS(doctor_pods, "all is well");
+	dr.f.now_ms = 0;
+	SAYS(doctor_pods, "all is well");
 	for (int i = 0; i < 7; i++)
-		doctor_fixture_take(&x, doctor_take_pod, &x.f.pods,
+		dr_take(doctor_take_pod, &dr.f.pods,
 			"{" META("old") ",'annotations':{'auto-management/status':'injected'}}}");
-	SAYS(&x, doctor_pods, "ml/old was injected by the origin");
-	assert_int_equal(doctor_count(&x.r, DOCTOR_WRONG), 6);
-	x.f.servers.sight = (struct sight){.state = SIGHT_FORBIDDEN, .what = "servers"};
-	SAYS(&x, doctor_pods, "not checked  test: may not read servers");
-	doctor_fixture_release(&x);
+	SAYS(doctor_pods, "ml/old was injected by the origin");
+	assert_int_equal(doctor_count(&dr.r, DOCTOR_WRONG), 6);
+	dr.f.servers.sight = (struct sight){.state = SIGHT_FORBIDDEN, .what = "servers"};
+	SAYS(doctor_pods, "not checked  test: may not read servers");
 }
 
 TEST(test_secrets)
 {
-	struct doctor_fixture x;
 	struct doctor_place *p;
 
-	doctor_fixture_init(&x);
-	x.f.pods.sight.state = SIGHT_THERE;
-	SAYS(&x, doctor_secrets, "poolgate copies none");
-	p = doctor_more(&x.f, &x.f.places, sizeof(*p));
+	dr.f.pods.sight.state = SIGHT_THERE;
+	SAYS(doctor_secrets, "poolgate copies none");
+	p = doctor_more(&dr.f, &dr.f.places, sizeof(*p));
 	*p = (struct doctor_place){.namespace = "ml", .secrets = SIGHT_THERE, .lacks = "s"};
-	SAYS(&x, doctor_secrets,
+	SAYS(doctor_secrets,
 		"pods in ml wait for Secret s, which is not there; mend it: kubectl apply -k "
 		"manifests/overlays/secrets");
-	x.f.settings.cluster.secrets_sync = true;
-	x.f.source = (struct sight){.state = SIGHT_THERE, .what = "Secret t"};
-	SAYS(&x, doctor_secrets, "Secret t has none of the keys");
-	x.f.source_whole = true;
-	SAYS(&x, doctor_secrets, "all-pods | grep ml");
+	dr.f.settings.cluster.secrets_sync = true;
+	dr.f.source = (struct sight){.state = SIGHT_THERE, .what = "Secret t"};
+	SAYS(doctor_secrets, "Secret t has none of the keys");
+	dr.f.source_whole = true;
+	SAYS(doctor_secrets, "all-pods | grep ml");
 	p->asked = true;
-	SAYS(&x, doctor_secrets,
+	SAYS(doctor_secrets,
 		"namespace ml has GPU pods and is not open for the client's Secrets; mend it: "
 		"kubectl -n ml create");
 	*p = (struct doctor_place){
 		.namespace = "ml", .secrets = SIGHT_FORBIDDEN, .asked = true, .open = true};
-	SAYS(&x, doctor_secrets, "not checked  test: may not read Secrets in ml");
+	SAYS(doctor_secrets, "not checked  test: may not read Secrets in ml");
 	p->secrets = SIGHT_FAILED;
-	SAYS(&x, doctor_secrets, "not checked  test: cannot read Secrets in ml");
+	SAYS(doctor_secrets, "not checked  test: cannot read Secrets in ml");
 	p->secrets = SIGHT_THERE;
-	SAYS(&x, doctor_secrets, "Secret t is there, 1 namespaces with GPU pods are open");
+	SAYS(doctor_secrets, "Secret t is there, 1 namespaces with GPU pods are open");
 	p->asked = p->open = false;
-	SAYS(&x, doctor_secrets, "not checked  test: no answer whether namespace ml is open");
-	assert_int_equal(doctor_count(&x.r, DOCTOR_OK) + doctor_count(&x.r, DOCTOR_WRONG), 0);
-	x.f.source.state = SIGHT_MISSING;
-	SAYS(&x, doctor_secrets, "there is no Secret t");
-	doctor_fixture_release(&x);
+	SAYS(doctor_secrets, "not checked  test: no answer whether namespace ml is open");
+	assert_int_equal(doctor_count(&dr.r, DOCTOR_OK) + doctor_count(&dr.r, DOCTOR_WRONG), 0);
+	dr.f.source.state = SIGHT_MISSING;
+	SAYS(doctor_secrets, "there is no Secret t");
 }
 
 /* ---- many namespaces ---- */
@@ -361,7 +335,7 @@ static int all_open(void *ctx, const struct api_request *req, struct api_reply *
 	return 0;
 }
 
-static void put_pods(struct doctor_fixture *x, size_t places)
+static void put_pods(size_t places)
 {
 	for (size_t i = 0; i < 2 * places; i++) {
 		char text[400];
@@ -371,7 +345,7 @@ static void put_pods(struct doctor_fixture *x, size_t places)
 			"'poolgate.io/plan':'{}'}},'spec':{'volumes':[{'secret':{'secretName':"
 			"'bitfusion-client-secret-ca.crt'}}]},'status':{'phase':'Running'}}",
 			i % places, i);
-		doctor_fixture_take(x, doctor_take_pod, &x->f.pods, text);
+		dr_take(doctor_take_pod, &dr.f.pods, text);
 	}
 }
 
@@ -383,39 +357,36 @@ TEST(test_more_namespaces_than_are_looked_at)
 	struct kube_config config;
 	struct kube *kube = NULL;
 	struct err err = {0};
-	struct doctor_fixture x;
 	struct doctor_place *p;
 
-	doctor_fixture_init(&x);
-	x.f.settings.cluster.secrets_sync = true;
-	x.f.source = (struct sight){.state = SIGHT_THERE, .what = "Secret t"};
-	x.f.source_whole = true;
+	dr.f.settings.cluster.secrets_sync = true;
+	dr.f.source = (struct sight){.state = SIGHT_THERE, .what = "Secret t"};
+	dr.f.source_whole = true;
 	api_config(api, &config);
 	assert_int_equal(kube_new(&config, &kube, &err), 0);
-	put_pods(&x, DOCTOR_PLACES_MAX);
-	doctor_read_places(kube, &x.f);
-	SAYS(&x, doctor_secrets, "Secret t is there, 500 namespaces with GPU pods are open");
-	x.f.places.n = x.f.pods.n = 0;
-	put_pods(&x, DOCTOR_PLACES_MAX + 2);
-	doctor_read_places(kube, &x.f);
+	put_pods(DOCTOR_PLACES_MAX);
+	doctor_read_places(kube, &dr.f);
+	SAYS(doctor_secrets, "Secret t is there, 500 namespaces with GPU pods are open");
+	dr.f.places.n = dr.f.pods.n = 0;
+	put_pods(DOCTOR_PLACES_MAX + 2);
+	doctor_read_places(kube, &dr.f);
 	assert_int_equal(api_seen_count(api), 2 * DOCTOR_PLACES_MAX);
-	SAYS(&x, doctor_secrets,
+	SAYS(doctor_secrets,
 		"not checked  test: 2 of 502 namespaces with GPU pods: at most 500 are looked at");
-	assert_non_null(strstr(x.out.data, "nothing wrong was found, 1 not checked"));
+	assert_non_null(strstr(dr.out.data, "nothing wrong was found, 1 not checked"));
 	/* a line for each as long as somebody reads them */
-	p = x.f.places.at;
+	p = dr.f.places.at;
 	for (size_t i = 0; i < 60; i++)
 		p[i].open = false;
-	SAYS(&x, doctor_secrets, "and 10 more namespaces with GPU pods are not open");
-	assert_int_equal(doctor_count(&x.r, DOCTOR_WRONG), 51);
+	SAYS(doctor_secrets, "and 10 more namespaces with GPU pods are not open");
+	assert_int_equal(doctor_count(&dr.r, DOCTOR_WRONG), 51);
 	for (size_t i = 0; i < 60; i++)
 		p[i].asked = false;
-	SAYS(&x, doctor_secrets, "nor 10 more namespaces");
-	assert_int_equal(doctor_count(&x.r, DOCTOR_UNCHECKED), 52);
+	SAYS(doctor_secrets, "nor 10 more namespaces");
+	assert_int_equal(doctor_count(&dr.r, DOCTOR_UNCHECKED), 52);
 	kube_free(kube);
 	api_stop(api);
-	doctor_fixture_release(&x);
 }
 
-TESTS(test_pods_that_are_kept, test_device_classes, test_nodes, test_others, test_servers,
-	test_pods, test_secrets, test_more_namespaces_than_are_looked_at)
+TESTS_BETWEEN(dr_begin, dr_end, test_pods_that_are_kept, test_device_classes, test_nodes,
+	test_others, test_servers, test_pods, test_secrets, test_more_namespaces_than_are_looked_at)

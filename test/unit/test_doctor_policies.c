@@ -14,40 +14,28 @@
 	"{'metadata':{'name':'r','namespace':'" ns                                                 \
 	"'},'spec':{'limits':[{'type':'Container'," limits "}]}}"
 
-static struct doctor_fixture x;
-
 FIXTURE(set_up)
 {
-	doctor_fixture_init(&x);
-	doctor_fixture_take(&x, doctor_take_policy, &x.f.policies,
+	(void)dr_begin(NULL);
+	dr_take(doctor_take_policy, &dr.f.policies,
 		POLICY("research", "'accepts':['nvidia.com/gpu']"));
-	doctor_fixture_take(&x, doctor_take_pick, &x.f.picks, NAMESPACE("ml", "research"));
-	doctor_fixture_take(
-		&x, doctor_take_bound, &x.f.quotas, QUOTA("free", "'requests.nvidia.com/gpu':1"));
-	doctor_fixture_take(&x, doctor_take_bound, &x.f.quotas,
+	dr_take(doctor_take_pick, &dr.f.picks, NAMESPACE("ml", "research"));
+	dr_take(doctor_take_bound, &dr.f.quotas, QUOTA("free", "'requests.nvidia.com/gpu':1"));
+	dr_take(doctor_take_bound, &dr.f.quotas,
 		QUOTA("ml", "'requests.nvidia.com/gpumem':1,'cpu':1"));
-	doctor_fixture_take(&x, doctor_take_bound, &x.f.ranges, RANGE("ml", "'max':{'cpu':1}"));
-	return 0;
-}
-
-FIXTURE(tear_down)
-{
-	doctor_fixture_release(&x);
+	dr_take(doctor_take_bound, &dr.f.ranges, RANGE("ml", "'max':{'cpu':1}"));
 	return 0;
 }
 
 TEST(nothing_is_asked_where_there_are_none)
 {
-	struct doctor_fixture none;
-
-	doctor_fixture_init(&none);
-	SAYS(&none, doctor_policies, "all is well");
-	doctor_fixture_release(&none);
+	dr_anew();
+	SAYS(doctor_policies, "all is well");
 }
 
 TEST(all_is_well)
 {
-	SAYS(&x, doctor_policies, "1 namespaces pick one of 1 policies, and no quota");
+	SAYS(doctor_policies, "1 namespaces pick one of 1 policies, and no quota");
 }
 
 TEST(bounds_that_count_nothing)
@@ -68,26 +56,25 @@ TEST(bounds_that_count_nothing)
 	};
 
 	for (size_t i = 0; i < COUNT(rows); i++) {
-		doctor_fixture_release(&x);
+		(void)dr_end(NULL);
 		(void)set_up(NULL);
 		if (rows[i].quota)
-			doctor_fixture_take(&x, doctor_take_bound, &x.f.quotas, rows[i].quota);
+			dr_take(doctor_take_bound, &dr.f.quotas, rows[i].quota);
 		else
-			doctor_fixture_take(&x, doctor_take_bound, &x.f.ranges, rows[i].range);
-		SAYS(&x, doctor_policies, rows[i].says);
-		SAYS(&x, doctor_policies, rows[i].mend);
+			dr_take(doctor_take_bound, &dr.f.ranges, rows[i].range);
+		SAYS(doctor_policies, rows[i].says);
+		SAYS(doctor_policies, rows[i].mend);
 	}
 }
 
 TEST(policies_that_are_wrong_or_missing)
 {
-	doctor_fixture_take(&x, doctor_take_policy, &x.f.policies, POLICY("odd", "'share':1000"));
-	SAYS(&x, doctor_policies, "the GPUPolicy odd cannot be read");
-	SAYS(&x, doctor_policies, "/spec/share");
-	doctor_fixture_take(&x, doctor_take_pick, &x.f.picks, NAMESPACE("other", "gone"));
-	SAYS(&x, doctor_policies,
-		"the namespace other picks the GPUPolicy gone, which does not exist");
-	SAYS(&x, doctor_policies, "kubectl label namespace other poolgate.io/policy-");
+	dr_take(doctor_take_policy, &dr.f.policies, POLICY("odd", "'share':1000"));
+	SAYS(doctor_policies, "the GPUPolicy odd cannot be read");
+	SAYS(doctor_policies, "/spec/share");
+	dr_take(doctor_take_pick, &dr.f.picks, NAMESPACE("other", "gone"));
+	SAYS(doctor_policies, "the namespace other picks the GPUPolicy gone, which does not exist");
+	SAYS(doctor_policies, "kubectl label namespace other poolgate.io/policy-");
 }
 
 #define SERVER                                                                                     \
@@ -124,31 +111,30 @@ TEST(what_is_allowed_and_used)
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		char text[400];
 
-		doctor_fixture_release(&x);
-		doctor_fixture_init(&x);
+		dr_anew();
 		(void)snprintf(text, sizeof(text), POLICY("small", "%s"), rows[i].spec);
-		doctor_fixture_take(&x, doctor_take_policy, &x.f.policies, text);
-		doctor_fixture_take(&x, doctor_take_policy, &x.f.policies, POLICY("open", ""));
-		doctor_fixture_take(&x, doctor_take_pick, &x.f.picks, NAMESPACE("ml", "small"));
-		doctor_fixture_take(&x, doctor_take_pick, &x.f.picks, NAMESPACE("free", "open"));
-		doctor_fixture_take(&x, doctor_take_server, &x.f.servers, SERVER);
-		SAYS(&x, doctor_policies, rows[i].says);
+		dr_take(doctor_take_policy, &dr.f.policies, text);
+		dr_take(doctor_take_policy, &dr.f.policies, POLICY("open", ""));
+		dr_take(doctor_take_pick, &dr.f.picks, NAMESPACE("ml", "small"));
+		dr_take(doctor_take_pick, &dr.f.picks, NAMESPACE("free", "open"));
+		dr_take(doctor_take_server, &dr.f.servers, SERVER);
+		SAYS(doctor_policies, rows[i].says);
 	}
 	/* what cannot be read may have one */
-	doctor_fixture_take(&x, doctor_take_server, &x.f.servers, "{'metadata':{'name':'b'}}");
-	SAYS(&x, doctor_policies, "2 namespaces pick one of 2 policies");
+	dr_take(doctor_take_server, &dr.f.servers, "{'metadata':{'name':'b'}}");
+	SAYS(doctor_policies, "2 namespaces pick one of 2 policies");
 }
 
 TEST(what_cannot_be_read)
 {
-	x.f.quotas.sight.state = SIGHT_FORBIDDEN;
-	x.f.quotas.sight.what = "the ResourceQuotas";
-	SAYS(&x, doctor_policies, "may not read the ResourceQuotas");
-	x.f.policies.sight.state = SIGHT_MISSING;
-	x.f.policies.sight.what = "the list of GPUPolicies";
-	SAYS(&x, doctor_policies, "the list of GPUPolicies is not served");
+	dr.f.quotas.sight.state = SIGHT_FORBIDDEN;
+	dr.f.quotas.sight.what = "the ResourceQuotas";
+	SAYS(doctor_policies, "may not read the ResourceQuotas");
+	dr.f.policies.sight.state = SIGHT_MISSING;
+	dr.f.policies.sight.what = "the list of GPUPolicies";
+	SAYS(doctor_policies, "the list of GPUPolicies is not served");
 }
 
-TESTS_BETWEEN(set_up, tear_down, nothing_is_asked_where_there_are_none, all_is_well,
+TESTS_BETWEEN(set_up, dr_end, nothing_is_asked_where_there_are_none, all_is_well,
 	bounds_that_count_nothing, policies_that_are_wrong_or_missing, what_is_allowed_and_used,
 	what_cannot_be_read)
