@@ -12,12 +12,10 @@
 /* Single quotes stand for double ones. */
 static int take(struct gpu_count *c, const char *text, bool gone, struct err *err)
 {
-	char *quoted = strdup(text), *copy = NULL;
+	char *quoted = fixture_quotes(text), *copy = NULL;
 	struct json j = {0};
 	int rc;
 
-	for (char *at = quoted; *at; at++)
-		*at = *at == '\'' ? '"' : *at;
 	assert_int_equal(json_read_copy(&j, quoted, strlen(quoted), 1000000, &copy, err), 0);
 	rc = gpu_count_table(c, &j, json_root(&j), gone, err);
 	json_release(&j);
