@@ -388,6 +388,20 @@ void claims_api_free(struct claims_api *c)
 	free(c);
 }
 
+struct claims_api *api;
+
+int claims_api_begin(void **state __attribute__((unused)))
+{
+	api = claims_api_new();
+	return 0;
+}
+
+int claims_api_end(void **state __attribute__((unused)))
+{
+	claims_api_free(api);
+	return 0;
+}
+
 static void put(struct claims_api *c, const char *name, const char *uid, const char *plan,
 	bool gated, bool foreign, unsigned born, const char *owner)
 {
@@ -628,6 +642,13 @@ size_t pod_events(struct claims_api *c, const char *text)
 		n += strcmp(r->method, "POST") == 0 && strstr(r->body, text);
 	}
 	return n;
+}
+
+bool pod_events_come(struct claims_api *c, const char *text, size_t n)
+{
+	for (int i = 0; i < SOON / 50 && pod_events(c, text) != n; i++)
+		api_nap(50);
+	return pod_events(c, text) == n;
 }
 
 void status_put(struct claims_api *c, const char *server, const char *status)

@@ -21,10 +21,15 @@
 #define STATUS(claims)                                                                             \
 	"{'version':1,'gpus':[" GPU("gpu-0") "," GPU("gpu-1") "],'claims':[" claims "]}"
 
-#define CLAIM_ON(uid, name, state, servers, gpu, bytes)                                            \
+#define WHOLE "16000000000"
+#define HOLDS(gpu, bytes) "{'id':'" gpu "','bytes':" bytes "}"
+/* The take that wrote it ends with these two digits; more: members, each with a comma behind it. */
+#define CLAIM_WITH(uid, name, state, take, servers, more, gpus)                                    \
 	"{'uid':'" uid "','namespace':'n','name':'" name "','state':'" state                       \
-	"','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':'00000000000000aa',"    \
-	"'servers':[" servers "],'gpus':[{'id':'" gpu "','bytes':" bytes "}]}"
+	"','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':'00000000000000" take   \
+	"','servers':[" servers "]," more "'gpus':[" gpus "]}"
+#define CLAIM_ON(uid, name, state, servers, gpu, bytes)                                            \
+	CLAIM_WITH(uid, name, state, "aa", servers, "", HOLDS(gpu, bytes))
 #define CLAIM(uid, name, state) CLAIM_ON(uid, name, state, "'a'", "gpu-0", "8000000000")
 
 #define PLAN_OF(amount, percent)                                                                   \
@@ -104,6 +109,11 @@ void claims_api_end_leader(struct claims_api *c);
 void claims_api_next_leader(struct claims_api *c);
 void claims_api_free(struct claims_api *c);
 
+/* The one of a test, for TESTS_BETWEEN. */
+extern struct claims_api *api;
+int claims_api_begin(void **state);
+int claims_api_end(void **state);
+
 /* A running pod in namespace n, with the label. plan in single quotes, or NULL. */
 void pod_put(struct claims_api *c, const char *name, const char *uid, const char *plan);
 /* The same, behind the gate poolgate.io/capacity and one of somebody else's. */
@@ -151,8 +161,9 @@ void pods_get_status(struct claims_api *c, int status);
 
 /* GETs of that pod so far. */
 size_t pod_asked(struct claims_api *c, const char *name);
-/* Events so far that hold this text. */
+/* Events so far that hold this text; do they come to be n? */
 size_t pod_events(struct claims_api *c, const char *text);
+bool pod_events_come(struct claims_api *c, const char *text, size_t n);
 
 /* Replace a server's status as another replica would. */
 void status_put(struct claims_api *c, const char *server, const char *status);

@@ -7,17 +7,10 @@
 #include "webhook/cluster/claims/policy_caps.h"
 #include "webhook/edge/metrics/metrics.h"
 
-static struct claims_api *api;
 static struct accounts *accounts;
 /* There is no such object: the picture of the policies is behind. */
 static const struct policy capped = {
 	.name = "small", .gpus = 1, .bytes = UINT64_MAX, .waiting = UINT32_MAX};
-
-FIXTURE(set_up)
-{
-	api = claims_api_new();
-	return 0;
-}
 
 FIXTURE(tear_down)
 {
@@ -63,13 +56,6 @@ static bool adoptions_come(int64_t n)
 	return adoptions() == n;
 }
 
-static bool events_come(const char *text, size_t n)
-{
-	for (int i = 0; i < 100 && pod_events(api, text) != n; i++)
-		api_nap(50);
-	return pod_events(api, text) == n;
-}
-
 static bool settled(int64_t since_ms, int ms)
 {
 	int64_t until = api_now_ms() + ms;
@@ -89,8 +75,8 @@ static void put(const char *name, const char *finalizers, const char *status)
 
 #define ADOPTED "'state':'adopted'"
 #define FULL_TWO                                                                                   \
-	CLAIM_ON("x1", "x1", "bound", "'a'", "gpu-0", "16000000000")                               \
-	"," CLAIM_ON("x2", "x2", "bound", "'a'", "gpu-1", "16000000000")
+	CLAIM_ON("x1", "x1", "bound", "'a'", "gpu-0", WHOLE)                                       \
+	"," CLAIM_ON("x2", "x2", "bound", "'a'", "gpu-1", WHOLE)
 
 /* Also on a server that is not opened yet: it is opened only afterwards. */
 TEST(r7_a_pod_without_a_claim_gets_one)
@@ -106,7 +92,7 @@ TEST(r7_a_pod_without_a_claim_gets_one)
 	assert_true(settled(since, SOON));
 	assert_true(status_keeps(api, "a", ADOPTED, 500));
 	assert_true(adoptions_come(1));
-	assert_true(events_come("ClaimAdopted", 1));
+	assert_true(pod_events_come(api, "ClaimAdopted", 1));
 	/* and it ends like any other */
 	pod_gone(api, "u1");
 	assert_true(status_has_not(api, "a", "'u1'", 3000));
@@ -269,7 +255,7 @@ TEST(r7_over_full_if_need_be)
 	claims_api_run(api);
 	assert_true(status_has(api, "a", ADOPTED, SOON));
 	assert_true(status_has(api, "a", "'free':0", 0));
-	assert_true(events_come("beyond what its GPUs have", 1));
+	assert_true(pod_events_come(api, "beyond what its GPUs have", 1));
 	assert_true(adoptions_come(1));
 }
 
@@ -303,7 +289,7 @@ TEST(r7_a_server_made_anew)
 	assert_true(status_has(api, "a", "", 0) == false);
 	/* nowhere to go: said once */
 	api_nap(4 * ADOPT_AFTER_MS);
-	assert_true(events_come("NotAccounted", 1));
+	assert_true(pod_events_come(api, "NotAccounted", 1));
 	since = clock_ms();
 	put("a", "[]", STATUS(""));
 	assert_false(claims_adopted_since(&api->cfg, since));
@@ -314,7 +300,7 @@ TEST(r7_a_server_made_anew)
 }
 
 #define PLAN_TWO PLAN_OF("3", "100")
-#define HALF_OF(gpu) CLAIM_ON("u1", "w", "bound", "'a','b'", gpu, "16000000000")
+#define HALF_OF(gpu) CLAIM_ON("u1", "w", "bound", "'a','b'", gpu, WHOLE)
 
 /* R1: the other half is lost. */
 TEST(r7_a_half_claim_is_repaired)
@@ -337,7 +323,7 @@ TEST(r7_a_half_claim_is_repaired)
  * two GPUs for three (R19). */
 TEST(r7_half_an_adoption_is_not_a_whole_claim)
 {
-	put("a", OURS, STATUS(CLAIM_ON("x1", "x1", "bound", "'a'", "gpu-0", "16000000000")));
+	put("a", OURS, STATUS(CLAIM_ON("x1", "x1", "bound", "'a'", "gpu-0", WHOLE)));
 	put("b", OURS, STATUS(HALF_OF("gpu-0")));
 	pod_put(api, "x1", "x1", NULL);
 	pod_put(api, "w", "u1", PLAN_THREE);
@@ -355,7 +341,7 @@ TEST(r7_half_an_adoption_is_not_a_whole_claim)
 TEST(r7_the_old_half_goes)
 {
 	put("a", OURS,
-		STATUS(CLAIM_ON("x1", "x1", "bound", "'a'", "gpu-0", "16000000000") "," CLAIM_ON(
+		STATUS(CLAIM_ON("x1", "x1", "bound", "'a'", "gpu-0", WHOLE) "," CLAIM_ON(
 			"u1", "w", "bound", "'a','gone'", "gpu-1", "1")));
 	put("b", OURS, STATUS(""));
 	pod_put(api, "x1", "x1", NULL);
@@ -400,14 +386,20 @@ TEST(r7_what_was_promised_stays_in_any_order)
 	assert_int_equal(adoptions(), 0);
 }
 
-/* Of two reviews of one uid, one said yes, and the other stands still before it said that its parts
- * are a claim (R19). */
-TEST(r7_what_is_open_is_not_the_claim_that_stays)
+/* A claim of two parts, of which one is open. */
+static void put_open(void)
 {
 	put("a", OURS,
 		STATUS("{'uid':'u1','namespace':'n','name':'w','state':'bound','open':true,"
 		       "'servers':['a','b'],'gpus':[{'id':'gpu-0','bytes':8000000000}]}"));
 	put("b", OURS, STATUS(CLAIM_ON("u1", "w", "bound", "'a','b'", "gpu-0", "8000000000")));
+}
+
+/* Of two reviews of one uid, one said yes, and the other stands still before it said that its parts
+ * are a claim (R19). */
+TEST(r7_what_is_open_is_not_the_claim_that_stays)
+{
+	put_open();
 	put("c", OURS, STATUS(CLAIM_ON("u1", "w", "bound", "'c'", "gpu-0", "8000000000")));
 	pod_put(api, "w", "u1", PLAN_HALF);
 	claims_api_run(api);
@@ -420,10 +412,7 @@ TEST(r7_what_is_open_is_not_the_claim_that_stays)
 /* Nobody will say so any more: its pod lives, and gets a claim that stands. */
 TEST(r7_who_has_an_open_claim_alone_gets_one)
 {
-	put("a", OURS,
-		STATUS("{'uid':'u1','namespace':'n','name':'w','state':'bound','open':true,"
-		       "'servers':['a','b'],'gpus':[{'id':'gpu-0','bytes':8000000000}]}"));
-	put("b", OURS, STATUS(CLAIM_ON("u1", "w", "bound", "'a','b'", "gpu-0", "8000000000")));
+	put_open();
 	pod_put(api, "w", "u1", PLAN_OF("2", "50"));
 	claims_api_run(api);
 	assert_true(adoptions_come(1));
@@ -435,7 +424,7 @@ TEST(r7_who_has_an_open_claim_alone_gets_one)
 TEST(r7_what_exceeds_the_plan_is_trimmed)
 {
 	put("a", OURS,
-		STATUS(CLAIM_ON("u1", "w", "bound", "'a'", "gpu-0", "16000000000") "," CLAIM_ON(
+		STATUS(CLAIM_ON("u1", "w", "bound", "'a'", "gpu-0", WHOLE) "," CLAIM_ON(
 			"u2", "x", "bound", "'a'", "gpu-1", "8000000000")));
 	pod_put(api, "w", "u1", PLAN_HALF);
 	pod_put(api, "x", "u2", PLAN_HALF);
@@ -459,7 +448,7 @@ TEST(r7_a_pod_without_a_readable_plan)
 	claims_api_run(api);
 	assert_true(settled(since, SOON));
 	api_nap(1500);
-	assert_true(events_come("NotAccounted", 2));
+	assert_true(pod_events_come(api, "NotAccounted", 2));
 	assert_true(pod_asked(api, "w") >= 3);
 	assert_int_equal(adoptions(), 0);
 }
@@ -618,12 +607,13 @@ TEST(p6_a_conflict_leaves_no_name)
 	assert_null(strstr(api_last(api->api, "PATCH", SMALL "/status")->body, text));
 }
 
-TESTS_BETWEEN(set_up, tear_down, r7_no_memory_is_no_whole_claim, r7_a_pod_without_a_claim_gets_one,
-	r7_as_the_profile_says, r7_not_where_the_status_cannot_be_read,
-	r7_not_when_its_claim_comes_late, r7_judged_on_a_fresh_list, r7_asked_past_the_cache,
-	r7_a_watch_that_is_behind, r7_not_for_finished_pods, r7_deleting_is_live,
-	r7_over_full_if_need_be, r7_room_elsewhere_comes_first, r7_a_server_made_anew,
-	r7_a_half_claim_is_repaired, r7_half_an_adoption_is_not_a_whole_claim, r7_the_old_half_goes,
+TESTS_BETWEEN(claims_api_begin, tear_down, r7_no_memory_is_no_whole_claim,
+	r7_a_pod_without_a_claim_gets_one, r7_as_the_profile_says,
+	r7_not_where_the_status_cannot_be_read, r7_not_when_its_claim_comes_late,
+	r7_judged_on_a_fresh_list, r7_asked_past_the_cache, r7_a_watch_that_is_behind,
+	r7_not_for_finished_pods, r7_deleting_is_live, r7_over_full_if_need_be,
+	r7_room_elsewhere_comes_first, r7_a_server_made_anew, r7_a_half_claim_is_repaired,
+	r7_half_an_adoption_is_not_a_whole_claim, r7_the_old_half_goes,
 	r7_two_claims_are_trimmed_to_one, r7_what_was_promised_stays_in_any_order,
 	r7_what_is_open_is_not_the_claim_that_stays, r7_who_has_an_open_claim_alone_gets_one,
 	r7_what_exceeds_the_plan_is_trimmed, r7_a_pod_without_a_readable_plan,

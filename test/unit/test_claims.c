@@ -5,20 +5,6 @@
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"
 
-static struct claims_api *api;
-
-FIXTURE(set_up)
-{
-	api = claims_api_new();
-	return 0;
-}
-
-FIXTURE(tear_down)
-{
-	claims_api_free(api);
-	return 0;
-}
-
 static void with(const char *claims_status)
 {
 	pool_api_put(api->pool, "a", OURS, SPEC, claims_status);
@@ -129,18 +115,15 @@ TEST(r12_a_pod_that_never_came)
 	assert_int_equal(metric_value(api->pool->metrics, M_CLAIMS_ENDED, END_EXPIRED, 0), 1);
 }
 
+#define TAKEN_AGAIN STATUS(CLAIM_WITH("u1", "w", "pending", "bb", "'a'", "", HOLDS("gpu-0", "5")))
+
 /* Taken once more by another review: the clock starts again. */
 TEST(r5_another_take_starts_the_clock_again)
 {
 	with(STATUS(CLAIM("u1", "w", "pending")));
 	claims_api_run(api);
 	api_nap(PENDING_MS - 300);
-	status_put(api, "a",
-		"{'version':1,'gpus':[" GPU(
-			"gpu-0") "],'claims':[{'uid':'u1','namespace':'n',"
-				 "'name':'w','state':'pending','plan':'0000000000000000','since':"
-				 "'2026-11-21T09:30:00Z','take':'00000000000000bb','servers':['a'],"
-				 "'gpus':[{'id':'gpu-0','bytes':5}]}]}");
+	status_put(api, "a", TAKEN_AGAIN);
 	assert_true(status_keeps(api, "a", "'u1'", PENDING_MS - 200));
 	assert_true(status_has_not(api, "a", "'u1'", SOON));
 }
@@ -297,10 +280,7 @@ TEST(r13_what_vanished_lingers)
 TEST(r13_the_longest_grace_period_counts)
 {
 #define GRACE(uid, name, seconds)                                                                  \
-	"{'uid':'" uid "','namespace':'n','name':'" name                                           \
-	"','state':'bound','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':"       \
-	"'00000000000000aa','grace':" seconds                                                      \
-	",'servers':['a'],'gpus':[{'id':'gpu-0','bytes':1}]}"
+	CLAIM_WITH(uid, name, "bound", "aa", "'a'", "'grace':" seconds ",", HOLDS("gpu-0", "1"))
 	int64_t began;
 
 	with(STATUS(GRACE("u1", "w", "2") "," GRACE("u2", "x", "1") "," GRACE("u3", "y", "3600")));
@@ -404,10 +384,8 @@ TEST(a_pod_that_does_not_start)
 /* What another leader has said stays until this one has waited as long. */
 TEST(a_pod_that_another_leader_knew)
 {
-	with(STATUS("{'uid':'u1','namespace':'n','name':'w','state':'bound','plan':"
-		    "'0000000000000000','since':'2026-11-21T09:30:00Z','take':"
-		    "'00000000000000aa','servers':['a'],'waits':'Unschedulable','gpus':[{'id':"
-		    "'gpu-0','bytes':1}]}"));
+	with(STATUS(CLAIM_WITH(
+		"u1", "w", "bound", "aa", "'a'", "'waits':'Unschedulable',", HOLDS("gpu-0", "1"))));
 	api->cfg.unstarted_ms = 60000;
 	pod_put(api, "w", "u1", NULL);
 	pod_phase(api, "u1", UNSCHEDULABLE);
@@ -489,12 +467,7 @@ TEST(r6_a_leader_that_stands_still_frees_no_other)
 /* The same, and a review has taken the same uid once more. */
 static void take_it_again(struct claims_api *c)
 {
-	status_put(c, "a",
-		"{'version':1,'gpus':[" GPU(
-			"gpu-0") "],'claims':[{'uid':'u1','namespace':'n',"
-				 "'name':'w','state':'pending','plan':'0000000000000000','since':"
-				 "'2026-11-21T09:30:00Z','take':'00000000000000bb','servers':['a'],"
-				 "'gpus':[{'id':'gpu-0','bytes':5}]}]}");
+	status_put(c, "a", TAKEN_AGAIN);
 }
 
 TEST(r5_a_leader_that_stands_still_ends_no_new_take)
@@ -542,10 +515,8 @@ static void with_many(int n)
 		status, sizeof(status), "{'version':1,'gpus':[" GPU("gpu-0") "],'claims':[");
 	for (int i = 0; i < n; i++)
 		at += (size_t)snprintf(status + at, sizeof(status) - at,
-			"%s{'uid':'q%d','namespace':'n','name':'q%d','state':'bound','plan':"
-			"'0000000000000000','since':'2026-11-21T09:30:00Z','take':"
-			"'00000000000000aa','servers':['a'],'gpus':[{'id':'gpu-0','bytes':1}]}",
-			i ? "," : "", i, i);
+			"%s" CLAIM_ON("q%d", "q%d", "bound", "'a'", "gpu-0", "1"), i ? "," : "", i,
+			i);
 	snprintf(status + at, sizeof(status) - at, "]}");
 	with(status);
 }
@@ -623,8 +594,8 @@ TEST(r6_a_table_that_grows)
 	assert_int_equal(ended(END_GONE), 300);
 }
 
-TESTS_BETWEEN(set_up, tear_down, r5_a_pending_claim_ends_after_its_time, r5_no_answer_is_no_404,
-	r5_a_name_that_no_pod_has, r5_another_pod_of_the_name_says_nothing,
+TESTS_BETWEEN(claims_api_begin, claims_api_end, r5_a_pending_claim_ends_after_its_time,
+	r5_no_answer_is_no_404, r5_a_name_that_no_pod_has, r5_another_pod_of_the_name_says_nothing,
 	r5_a_get_that_shows_the_pod_binds, r5_another_take_starts_the_clock_again,
 	r5_half_an_end_does_not_start_the_clock_again, r12_a_pod_that_came_and_went,
 	r12_a_pod_that_never_came, r5_a_leader_that_stands_still_ends_no_new_take,

@@ -3,28 +3,12 @@
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"
 
-static struct claims_api *api;
-
-FIXTURE(set_up)
-{
-	api = claims_api_new();
-	return 0;
-}
-
-FIXTURE(tear_down)
-{
-	claims_api_free(api);
-	return 0;
-}
-
 #define GATED(mode)                                                                                \
 	"{'address':'10.0.0.1:9446','gpus':[{'model':'V100','memory':'16G','count':2}],'gate':{"   \
 	"'profile':'p','url':'https://a','tokenSecret':'t'" mode "}}"
 #define BY_ADDRESS GATED(",'mode':'address'")
 #define CLAIM_AT(uid, name, state, ips)                                                            \
-	"{'uid':'" uid "','namespace':'n','name':'" name "','state':'" state                       \
-	"','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':'00000000000000aa',"    \
-	"'servers':['a'],'podIPs':[" ips "],'gpus':[{'id':'gpu-0','bytes':1}]}"
+	CLAIM_WITH(uid, name, state, "aa", "'a'", "'podIPs':[" ips "],", HOLDS("gpu-0", "1"))
 
 /* A status that says more than the phase. */
 #define AT(ips) "Running\",\"podIPs\":[" ips "],\"x\":\""
@@ -116,5 +100,5 @@ TEST(what_another_leader_has_said)
 	assert_true(status_keeps(api, "a", "'podIPs':['10.1.2.3']", 3 * ASK_MS));
 }
 
-TESTS_BETWEEN(set_up, tear_down, the_address_that_it_has, with_what_else_is_written,
+TESTS_BETWEEN(claims_api_begin, claims_api_end, the_address_that_it_has, with_what_else_is_written,
 	not_where_tokens_count, who_lingers_keeps_it, what_another_leader_has_said)

@@ -8,7 +8,6 @@
 
 #define SMALL "/apis/poolgate.io/v1alpha1/gpupolicies/small"
 
-static struct claims_api *api;
 static struct kube_store *store;
 static struct kube_config config;
 static struct kube *kube;

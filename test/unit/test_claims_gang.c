@@ -5,8 +5,6 @@
 #include "test/unit/test.h"
 #include "webhook/edge/metrics/metrics.h"
 
-static struct claims_api *api;
-
 FIXTURE(set_up)
 {
 	api = claims_api_new();
@@ -15,37 +13,22 @@ FIXTURE(set_up)
 	return 0;
 }
 
-FIXTURE(tear_down)
-{
-	claims_api_free(api);
-	return 0;
-}
-
-#define WHOLE "16000000000"
 #define OF_G PLAN_GANG("g", "4", "1", "100")
 #define OF_TWO PLAN_GANG("g", "2", "1", "100")
 /* A seat of these, as the leader writes it. */
 #define SEAT(uid, name, gpu)                                                                       \
-	"{'uid':'" uid "','namespace':'n','name':'" name                                           \
-	"','state':'bound','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':"       \
-	"'00000000000000aa','servers':['a'],'gangSize':2,'gangBytes':32000000000,'gangLike':"      \
-	"16000000000,'gpus':["                                                                     \
-	"{'id':'" gpu "','bytes':" WHOLE "}]}"
+	CLAIM_WITH(uid, name, "bound", "aa", "'a'",                                                \
+		"'gangSize':2,'gangBytes':32000000000,'gangLike':" WHOLE ",", HOLDS(gpu, WHOLE))
 #define KEY_OF_G "3836701256"
 /* Of four of namespace n and their gang g, of which each asked a GPU as large as three of these. */
 #define OF_LARGER(uid, name, gpu)                                                                  \
-	"{'uid':'" uid "','namespace':'n','name':'" name                                           \
-	"','state':'bound','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':"       \
-	"'00000000000000aa','servers':['a'],'gangKey':" KEY_OF_G ",'gangSize':4,'gangBytes':"      \
-	"192000000000,"                                                                            \
-	"'gangLike':48000000000,'gangAsks':48000000000,'gpus':[{'id':'" gpu "','bytes':" WHOLE     \
-	"}]}"
+	CLAIM_WITH(uid, name, "bound", "aa", "'a'",                                                \
+		"'gangKey':" KEY_OF_G ",'gangSize':4,'gangBytes':192000000000,"                    \
+		"'gangLike':48000000000,'gangAsks':48000000000,",                                  \
+		HOLDS(gpu, WHOLE))
 /* Of a gang that u1 decides. */
 #define OF_GANG(uid, name, gpu, more)                                                              \
-	"{'uid':'" uid "','namespace':'n','name':'" name                                           \
-	"','state':'bound','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':"       \
-	"'00000000000000aa','servers':['a']," more "'gang':'u1','gpus':[{'id':'" gpu               \
-	"','bytes':" WHOLE "}]}"
+	CLAIM_WITH(uid, name, "bound", "aa", "'a'", more "'gang':'u1',", HOLDS(gpu, WHOLE))
 
 #define BY_JOB(name, uid)                                                                          \
 	"{\"apiVersion\":\"batch/v1\",\"kind\":\"Job\",\"name\":\"" name "\",\"uid\":\"" uid       \
@@ -223,9 +206,7 @@ TEST(r19_who_decided_has_ended_and_nobody_was_let_go)
 
 /* A part of u2's claim that spans two servers, one of which names its gang no more. */
 #define OF_TWO_SERVERS(gpu, more)                                                                  \
-	"{'uid':'u2','namespace':'n','name':'g1','state':'bound','plan':'0000000000000000',"       \
-	"'since':'2026-11-21T09:30:00Z','take':'00000000000000aa','servers':['a','b']," more       \
-	"'gpus':[{'id':'" gpu "','bytes':" WHOLE "}]}"
+	CLAIM_WITH("u2", "g1", "bound", "aa", "'a','b'", more, HOLDS(gpu, WHOLE))
 
 /* The leader has settled one part of a claim and died before the other; who decided was deleted.
  * Whoever settles has seen the decision: the claim stands, and nobody waits for it. */
@@ -252,11 +233,7 @@ TEST(r19_a_part_that_nobody_can_take_back)
 	/* as long as nobody says that its pod is not there it stands */
 	pods_get_status(api, 500);
 	claims_api_run(api);
-	status_put(api, "b",
-		STATUS("{'uid':'u2','namespace':'n','name':'g1','state':'bound','plan':"
-		       "'0000000000000000','since':'2026-11-21T09:30:00Z','take':"
-		       "'00000000000000aa','servers':['b','c'],'gpus':[{'id':'gpu-0','bytes':" WHOLE
-		       "}]}"));
+	status_put(api, "b", STATUS(CLAIM_ON("u2", "g1", "bound", "'b','c'", "gpu-0", WHOLE)));
 	status_put(api, "b", "{'version':1,'gpus':[],'claims':7}");
 	put_gang(OF_TWO, 2);
 	pod_put_waiting(api, "w", "w1", PLAN_WAITS("1", "100"), 40);
@@ -268,10 +245,8 @@ TEST(r19_a_part_that_nobody_can_take_back)
 }
 
 #define OF_NEXT(uid, name, server, gpu, gang, more)                                                \
-	"{'uid':'" uid "','namespace':'n','name':'" name                                           \
-	"','state':'bound','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':"       \
-	"'00000000000000bb','servers':['" server "']," more "'gang':'" gang                        \
-	"','gpus':[{'id':'" gpu "','bytes':" WHOLE "}]}"
+	CLAIM_WITH(uid, name, "bound", "bb", "'" server "'", more "'gang':'" gang "',",            \
+		HOLDS(gpu, WHOLE))
 
 /* One leader takes back what another one has begun, and gives the gang other claims, of which
  * another one decides; then the first, which stood still, writes one more. Whose claim decided then
@@ -472,11 +447,8 @@ static void put_of_job(const char *name, const char *uid, const char *owner)
 /* A claim of which only a half was found is made anew, and says what that said of its gang. */
 TEST(w11_an_adopted_claim_says_how_many_began)
 {
-	put("a", STATUS("{'uid':'u1','namespace':'n','name':'g0','state':'bound','plan':"
-			"'0000000000000000','since':'2026-11-21T09:30:00Z','take':'"
-			"00000000000000aa',"
-			"'servers':['a','b'],'gangSize':2,'gpus':[{'id':'gpu-0','bytes':" WHOLE
-			"}]}"));
+	put("a", STATUS(CLAIM_WITH("u1", "g0", "bound", "aa", "'a','b'", "'gangSize':2,",
+			 HOLDS("gpu-0", WHOLE))));
 	put("b", STATUS(""));
 	pod_put(api, "g0", "u1", PLAN_JOB);
 	claims_api_run(api);
@@ -588,7 +560,7 @@ TEST(w9_a_gang_says_why)
 	assert_int_equal(holding(), 0);
 }
 
-TESTS_BETWEEN(set_up, tear_down, r19_nobody_is_torn, r19_a_leader_dies, r19_taken_back,
+TESTS_BETWEEN(set_up, claims_api_end, r19_nobody_is_torn, r19_a_leader_dies, r19_taken_back,
 	r19_who_decided_has_ended, r19_who_decided_has_ended_and_nobody_was_let_go,
 	r19_half_settled_and_who_decided_has_ended, r19_a_part_that_nobody_can_take_back,
 	r19_who_decided_follows_another, r19_a_stale_part_beside_a_claim_that_is_decided,

@@ -5,20 +5,6 @@
 #include "test/unit/test.h"
 #include "webhook/cluster/duty/duty.h"
 
-static struct claims_api *api;
-
-FIXTURE(set_up)
-{
-	api = claims_api_new();
-	return 0;
-}
-
-FIXTURE(tear_down)
-{
-	claims_api_free(api);
-	return 0;
-}
-
 #define POD_OF(name) "/api/v1/namespaces/n/pods/" name
 #define PLAN_LATE                                                                                  \
 	"{'v':1,'profile':'p','hash':'0123456789abcdef','mode':'full','late':{'values':["          \
@@ -29,13 +15,6 @@ FIXTURE(tear_down)
 static void put(const char *name, const char *status)
 {
 	pool_api_put(api->pool, name, OURS, SPEC, status);
-}
-
-static bool events_come(const char *text, size_t n)
-{
-	for (int i = 0; i < 100 && pod_events(api, text) != n; i++)
-		api_nap(50);
-	return pod_events(api, text) == n;
 }
 
 static void must_say(const char *body, const char *text)
@@ -128,7 +107,7 @@ TEST(w0_a_claim_that_is_lost)
 	put("a", STATUS(""));
 	pod_put_gated(api, "w", "u1", PLAN_LATE);
 	claims_api_run(api);
-	assert_true(events_come("ClaimLost", 1));
+	assert_true(pod_events_come(api, "ClaimLost", 1));
 	api_nap(2 * ADOPT_AFTER_MS);
 	assert_false(status_has(api, "a", "'u1'", 0));
 	assert_false(pod_is_let_go(api, "u1", 0));
@@ -143,7 +122,7 @@ TEST(w9_a_place_that_is_not_taken)
 	put("a", HELD("bound"));
 	pod_put_gated(api, "w", "u1", PLAN_LATE);
 	claims_api_run(api);
-	assert_true(events_come("PlaceNotWritten", 1));
+	assert_true(pod_events_come(api, "PlaceNotWritten", 1));
 	assert_true(api_wait(api->api, "PATCH", POD_OF("w"), 2));
 	assert_int_equal(pod_events(api, ""), 1);
 	places_fare(api, PLACE_WRITTEN);
@@ -182,11 +161,11 @@ TEST(w3_a_plan_without_a_late_place)
 	put("a", HELD("bound"));
 	pod_put_gated(api, "w", "u1", PLAN_HALF);
 	claims_api_run(api);
-	assert_true(events_come("waits for no place", 1));
+	assert_true(pod_events_come(api, "waits for no place", 1));
 	assert_false(pod_is_let_go(api, "u1", 0));
 }
 
-TESTS_BETWEEN(set_up, tear_down, w3_a_claim_that_stands, w3_a_claim_that_comes_later,
+TESTS_BETWEEN(claims_api_begin, claims_api_end, w3_a_claim_that_stands, w3_a_claim_that_comes_later,
 	w3_a_leader_dies_before_the_patch, w3_a_leader_dies_behind_the_patch, w3_half_a_claim,
 	w0_a_claim_that_is_lost, w9_a_place_that_is_not_taken, w3_a_successor_of_the_same_name,
 	r16_a_claim_that_a_restore_has_taken, w3_a_plan_without_a_late_place)

@@ -5,32 +5,21 @@
 #include "test/unit/test.h"
 #include "webhook/cluster/duty/duty.h"
 
-static struct claims_api *api;
-
-FIXTURE(set_up)
-{
-	api = claims_api_new();
-	return 0;
-}
-
-FIXTURE(tear_down)
-{
-	claims_api_free(api);
-	return 0;
-}
-
 #define POD_OF(name) "/api/v1/namespaces/n/pods/" name
-#define WHOLE "16000000000"
-/* All that server a has. */
-#define FULL                                                                                       \
-	STATUS(CLAIM_ON("x1", "x", "bound", "'a'", "gpu-0", WHOLE) "," CLAIM_ON(                   \
-		"x2", "y", "bound", "'a'", "gpu-1", WHOLE))
-
 #define SPEC_B "{'address':'10.0.0.2:56001','gpus':[{'model':'V100','memory':'16G','count':2}]}"
 
 static void put(const char *name, const char *status)
 {
 	pool_api_put(api->pool, name, OURS, *name == 'b' ? SPEC_B : SPEC, status);
+}
+
+/* All that server a has is claimed by x1 and x2. */
+static void put_full(void)
+{
+	put("a", STATUS(CLAIM_ON("x1", "x", "bound", "'a'", "gpu-0", WHOLE) "," CLAIM_ON(
+			 "x2", "y", "bound", "'a'", "gpu-1", WHOLE)));
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "y", "x2", NULL);
 }
 
 static bool metric_comes_to(size_t id, int64_t n)
@@ -68,9 +57,7 @@ TEST(w3_who_finds_room_starts_at_once)
 /* A full pool: it holds nothing, is given nothing behind its back, and has lost nothing. */
 TEST(w2_who_finds_none_waits)
 {
-	put("a", FULL);
-	pod_put(api, "x", "x1", NULL);
-	pod_put(api, "y", "x2", NULL);
+	put_full();
 	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
 	claims_api_run(api);
 	assert_false(pod_is_let_go(api, "u1", 3 * LOST_AFTER_MS));
@@ -89,9 +76,7 @@ TEST(w2_who_finds_none_waits)
 /* The eldest first, as one place after the other comes free. */
 TEST(w5_in_order_of_age)
 {
-	put("a", FULL);
-	pod_put(api, "x", "x1", NULL);
-	pod_put(api, "y", "x2", NULL);
+	put_full();
 	pod_put_waiting(api, "late", "u3", PLAN_WAITS("1", "100"), 33);
 	pod_put_waiting(api, "first", "u1", PLAN_WAITS("1", "100"), 31);
 	pod_put_waiting(api, "then", "u2", PLAN_WAITS("1", "100"), 32);
@@ -168,9 +153,7 @@ TEST(w7_since_kueue_let_it_go)
 {
 	char first[32], second[32], later[32];
 
-	put("a", FULL);
-	pod_put(api, "x", "x1", NULL);
-	pod_put(api, "y", "x2", NULL);
+	put_full();
 	pod_put_waiting(api, "old", "u1", PLAN_WAITS("1", "100"), 30);
 	pod_put_waiting(api, "new", "u2", PLAN_WAITS("1", "100"), 40);
 	pod_put_waiting(api, "plain", "u3", PLAN_WAITS("1", "100"), 50);
@@ -205,9 +188,7 @@ TEST(w7_where_no_age_may_be_written)
 {
 	char since[32];
 
-	put("a", FULL);
-	pod_put(api, "x", "x1", NULL);
-	pod_put(api, "y", "x2", NULL);
+	put_full();
 	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
 	pod_put_waiting(api, "v", "u2", PLAN_WAITS("1", "100"), 31);
 	pod_kueue(api, "u1");
@@ -273,10 +254,8 @@ TEST(r16_a_claim_that_a_restore_has_taken)
 /* Of a claim over two servers the first part stands, open: it goes, and a whole one is written. */
 TEST(w3_a_leader_dies_in_the_claim)
 {
-	put("a", STATUS("{'uid':'u1','namespace':'n','name':'w','state':'bound','plan':"
-			"'0000000000000000','since':'2026-11-21T09:30:00Z','take':"
-			"'0000000000000000','servers':['a','b'],'open':true,'gpus':[{'id':'gpu-0',"
-			"'bytes':16000000000},{'id':'gpu-1','bytes':16000000000}]}"));
+	put("a", STATUS(CLAIM_WITH("u1", "w", "bound", "00", "'a','b'", "'open':true,",
+			 HOLDS("gpu-0", WHOLE) "," HOLDS("gpu-1", WHOLE))));
 	put("b", STATUS(""));
 	pod_put_waiting(api, "w", "u1", PLAN_WAITS("3", "100"), 30);
 	claims_api_run(api);
@@ -297,11 +276,8 @@ TEST(r19_two_leaders_in_one_claim)
 	api->pool->puts_max = 3;
 	api->pool->rival_before = "\"grace\":30,\"gpus\"";
 	api->pool->rival_on = "a";
-	api->pool->rival =
-		STATUS("{'uid':'u1','namespace':'n','name':'w','state':'bound','plan':"
-		       "'0000000000000000','since':'2026-11-21T09:30:00Z','take':"
-		       "'0000000000000000','servers':['a','c'],'open':true,'gpus':[{'id':'gpu-0',"
-		       "'bytes':16000000000},{'id':'gpu-1','bytes':16000000000}]}");
+	api->pool->rival = STATUS(CLAIM_WITH("u1", "w", "bound", "00", "'a','c'", "'open':true,",
+		HOLDS("gpu-0", WHOLE) "," HOLDS("gpu-1", WHOLE)));
 	claims_api_run(api);
 	assert_true(status_has(api, "b", "'servers':['a','b']", SOON));
 	assert_false(pod_is_let_go(api, "u1", 1000));
@@ -345,9 +321,7 @@ TEST(w3_two_claims_and_a_place)
 /* A finalizer keeps it: it is given nothing any more, and keeps nobody back. */
 TEST(w5_who_is_being_deleted)
 {
-	put("a", FULL);
-	pod_put(api, "x", "x1", NULL);
-	pod_put(api, "y", "x2", NULL);
+	put_full();
 	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
 	pod_put_waiting(api, "v", "u2", PLAN_WAITS("1", "100"), 31);
 	pod_delete(api, "u1", 0);
@@ -376,9 +350,7 @@ TEST(w3_a_server_that_takes_nothing)
 TEST(w6_what_frees_up_is_kept)
 {
 	api->cfg.reserve_ms = 1;
-	put("a", FULL);
-	pod_put(api, "x", "x1", NULL);
-	pod_put(api, "y", "x2", NULL);
+	put_full();
 	pod_put_waiting(api, "big", "u1", PLAN_WAITS("2", "100"), 30);
 	pod_put_waiting(api, "small", "u2", PLAN_WAITS("1", "50"), 31);
 	claims_api_run(api);
@@ -401,9 +373,7 @@ TEST(w6_what_frees_up_is_kept)
 TEST(w6_a_review_takes_what_lies_beside)
 {
 	api->cfg.reserve_ms = 1;
-	put("a", FULL);
-	pod_put(api, "x", "x1", NULL);
-	pod_put(api, "y", "x2", NULL);
+	put_full();
 	pod_put(api, "z", "u3", NULL);
 	pod_put_waiting(api, "big", "u1", PLAN_WAITS("2", "50"), 30);
 	pod_put_waiting(api, "small", "u2", PLAN_WAITS("1", "50"), 31);
@@ -428,9 +398,7 @@ TEST(w6_a_review_takes_what_lies_beside)
 TEST(w6_who_has_gone_keeps_nothing)
 {
 	api->cfg.reserve_ms = 1;
-	put("a", FULL);
-	pod_put(api, "x", "x1", NULL);
-	pod_put(api, "y", "x2", NULL);
+	put_full();
 	pod_put_waiting(api, "big", "u1", PLAN_WAITS("2", "100"), 30);
 	claims_api_run(api);
 	assert_true(status_has(api, "a", "'kept'", SOON));
@@ -445,9 +413,7 @@ TEST(w3_who_is_behind_its_gate_again_is_not_adopted)
 {
 	size_t asked = 0;
 
-	put("a", FULL);
-	pod_put(api, "x", "x1", NULL);
-	pod_put(api, "y", "x2", NULL);
+	put_full();
 	pod_put(api, "w", "u1", PLAN_WAITS("1", "100"));
 	pods_get_status(api, 500);
 	claims_api_run(api);
@@ -468,9 +434,7 @@ TEST(w3_who_is_behind_its_gate_again_is_not_adopted)
 /* Its owner reads on the pod itself why it waits, and that it does no more; by an Event once. */
 TEST(w9_a_pod_says_why)
 {
-	put("a", FULL);
-	pod_put(api, "x", "x1", NULL);
-	pod_put(api, "y", "x2", NULL);
+	put_full();
 	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
 	claims_api_run(api);
 	assert_true(pod_is_told(api, "u1",
@@ -492,9 +456,7 @@ TEST(w9_a_pod_says_why)
 /* What could not be written for a moment is written later. */
 TEST(w9_an_api_server_that_is_away_for_a_moment)
 {
-	put("a", FULL);
-	pod_put(api, "x", "x1", NULL);
-	pod_put(api, "y", "x2", NULL);
+	put_full();
 	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
 	api_expect(api->api, "PATCH", "/api/v1/namespaces/n/pods/w/status", 500, "");
 	claims_api_run(api);
@@ -507,9 +469,7 @@ TEST(w9_an_api_server_that_is_away_for_a_moment)
 /* Who may not write the condition says it by the Event, and does not try again with each round. */
 TEST(w9_where_no_condition_may_be_written)
 {
-	put("a", FULL);
-	pod_put(api, "x", "x1", NULL);
-	pod_put(api, "y", "x2", NULL);
+	put_full();
 	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
 	api_expect(api->api, "PATCH", POD_OF("w") "/status", 403, "{}");
 	claims_api_run(api);
@@ -526,9 +486,7 @@ TEST(w9_many_are_told)
 {
 	char name[16], uid[16];
 
-	put("a", FULL);
-	pod_put(api, "x", "x1", NULL);
-	pod_put(api, "y", "x2", NULL);
+	put_full();
 	for (unsigned i = 0; i < 20; i++) {
 		(void)snprintf(name, sizeof(name), "w%u", i);
 		(void)snprintf(uid, sizeof(uid), "u%u", i);
@@ -603,14 +561,12 @@ TEST(w3_who_ends_lets_nobody_go)
 
 TEST(w7_who_ends_marks_nobody)
 {
-	put("a", FULL);
-	pod_put(api, "x", "x1", NULL);
-	pod_put(api, "y", "x2", NULL);
+	put_full();
 	put_many(PLAN_WAITS("1", "100"), true);
 	ends_soon(&api->marked);
 }
 
-TESTS_BETWEEN(set_up, tear_down, w3_who_finds_room_starts_at_once,
+TESTS_BETWEEN(claims_api_begin, claims_api_end, w3_who_finds_room_starts_at_once,
 	w3_who_is_not_as_the_watch_shows_him, w2_who_finds_none_waits, w5_in_order_of_age,
 	w5_whose_namespace_holds_less, w7_another_gate, w7_since_kueue_let_it_go,
 	w7_who_starts_is_not_marked, w3_a_leader_dies_behind_the_claim,

@@ -3,7 +3,6 @@
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"
 
-static struct claims_api *api;
 static struct waiting_look look;
 
 FIXTURE(set_up)
@@ -51,7 +50,7 @@ static bool shows(const char *const *words, size_t n)
 TEST(w9_who_waits_is_shown)
 {
 	pool_api_put(api->pool, "a", OURS, SPEC,
-		STATUS(CLAIM_ON("x1", "x", "bound", "'a'", "gpu-0", "16000000000")));
+		STATUS(CLAIM_ON("x1", "x", "bound", "'a'", "gpu-0", WHOLE)));
 	pod_put(api, "x", "x1", NULL);
 	pod_put_waiting(api, "alone", "u1", PLAN_GANG("g", "2", "1", "100"), 1);
 	pod_put_waiting(api, "late", "u2", PLAN_WAITS("2", "100"), 20);

@@ -4,8 +4,6 @@
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"
 
-static struct claims_api *api;
-
 FIXTURE(set_up)
 {
 	api = claims_api_new();
@@ -14,12 +12,6 @@ FIXTURE(set_up)
 	api->cfg.unplaced_ms = 300;
 	api->cfg.evict_again_ms = 300;
 	pod_put(api, "x", "u2", NULL);
-	return 0;
-}
-
-FIXTURE(tear_down)
-{
-	claims_api_free(api);
 	return 0;
 }
 
@@ -107,8 +99,8 @@ TEST(waiting_for_its_turn_is_no_waiting_for_a_node)
 	int64_t free_ms;
 
 	status_put(api, "a",
-		STATUS(CLAIM_ON("u2", "x", "bound", "'a'", "gpu-0", "16000000000") "," CLAIM_ON(
-			"u5", "y", "bound", "'a'", "gpu-1", "16000000000")));
+		STATUS(CLAIM_ON("u2", "x", "bound", "'a'", "gpu-0", WHOLE) "," CLAIM_ON(
+			"u5", "y", "bound", "'a'", "gpu-1", WHOLE)));
 	pod_put(api, "y", "u5", NULL);
 	pod_put_waiting(api, "q", "u3", PLAN_WAITS("1", "100"), 30);
 	api->cfg.unstarted_ms = 1000;
@@ -239,5 +231,5 @@ TEST(it_is_not_taken)
 	assert_int_equal(pod_events(api, "NotEvicted"), 0);
 }
 
-TESTS_BETWEEN(set_up, tear_down, it_is_told, waiting_for_its_turn_is_no_waiting_for_a_node,
+TESTS_BETWEEN(set_up, claims_api_end, it_is_told, waiting_for_its_turn_is_no_waiting_for_a_node,
 	who_is_evicted_and_who_stays, it_changes_meanwhile, it_is_not_taken)

@@ -4,20 +4,6 @@
 #include "test/unit/test.h"
 #include "webhook/cluster/claims/job_sizes.h"
 
-static struct claims_api *api;
-
-FIXTURE(set_up)
-{
-	api = claims_api_new();
-	return 0;
-}
-
-FIXTURE(tear_down)
-{
-	claims_api_free(api);
-	return 0;
-}
-
 #define JOB "{\"metadata\":{\"name\":\"three\",\"uid\":\"o1\"},\"spec\":{\"parallelism\":3}}"
 #define CROWD 600
 #define JOBS_ASKED "/apis/batch/*"
@@ -81,4 +67,5 @@ TEST(w11_jobs_of_an_api_server_that_is_away)
 	assert_in_range(api_seen_of(api->api, "GET", JOBS_ASKED), 1, 64);
 }
 
-TESTS_BETWEEN(set_up, tear_down, w11_many_jobs, w11_jobs_of_an_api_server_that_is_away)
+TESTS_BETWEEN(
+	claims_api_begin, claims_api_end, w11_many_jobs, w11_jobs_of_an_api_server_that_is_away)
