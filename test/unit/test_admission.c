@@ -11,26 +11,66 @@
 	"{'metadata':{'name':'p','uid':'uid-1'," ON "}},'spec':{'containers':[{'name':'a',"        \
 	"'command':['x'],'resources':{'limits':{'bitfusion.io/gpu-amount':" #n "}}}]}}"
 
-static bool replied(const struct admission_fixture *f, const char *piece)
+static http_handler *const hooks[] = {admission_mutate, admission_validate};
+static struct admission_fixture f;
+
+FIXTURE(set_up)
 {
-	return f->reply.body && strstr(f->reply.body, piece) != NULL;
+	admission_fixture_init(&f, NULL);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	admission_fixture_release(&f);
+	return 0;
+}
+
+/* With another ledger. */
+static void set_ledger(struct ledger *ledger)
+{
+	admission_fixture_release(&f);
+	admission_fixture_init(&f, ledger);
+}
+
+static bool holds(const char *piece)
+{
+	return f.reply.body && strstr(f.reply.body, piece) != NULL;
+}
+
+static void replied(const char *piece)
+{
+	if (!holds(piece))
+		fail_msg("no %s in %s", piece, f.reply.body);
+}
+
+static void not_replied(const char *piece)
+{
+	if (holds(piece))
+		fail_msg("%s in %s", piece, f.reply.body);
 }
 
 /* Call, queue or not. */
-static void answer(
-	struct admission_fixture *f, http_handler *handler, const char *text, bool queued)
+static void answer(http_handler *handler, const char *text, bool queued)
 {
-	assert_int_equal(admission_call(f, handler, text), HTTP_DONE);
-	f->request.status = f->reply.status;
-	admission_queued(f->admission, &f->request, queued);
-	admission_done(f->admission, &f->request);
-	assert_null(f->request.user);
+	assert_int_equal(admission_call(&f, handler, text), HTTP_DONE);
+	f.request.status = f.reply.status;
+	admission_queued(f.admission, &f.request, queued);
+	admission_done(f.admission, &f.request);
+	assert_null(f.request.user);
+}
+
+/* Call, queue, free the review. */
+static void ask(http_handler *handler, char *review)
+{
+	answer(handler, review, true);
+	free(review);
 }
 
 /* The injected pod, with a uid. The caller frees it. */
-static char *injected(struct admission_fixture *f, const char *uid)
+static char *injected(const char *uid)
 {
-	char *pod = fixture_inject(&f->core, ASKS(1)), *with, ops[200];
+	char *pod = fixture_inject(&f.core, ASKS(1)), *with, ops[200];
 
 	snprintf(ops, sizeof(ops), "[{'op':'replace','path':'/metadata/uid','value':'%s'}]", uid);
 	with = fixture_change(pod, ops);
@@ -38,9 +78,9 @@ static char *injected(struct admission_fixture *f, const char *uid)
 	return with;
 }
 
-static char *validating(struct admission_fixture *f, const char *uid, const char *more)
+static char *validating(const char *uid, const char *more)
 {
-	char *pod = injected(f, uid), *review = admission_review("CREATE", pod, "null", more);
+	char *pod = injected(uid), *review = admission_review("CREATE", pod, "null", more);
 
 	free(pod);
 	return review;
@@ -64,51 +104,40 @@ static const struct {
 
 TEST(test_unreadable)
 {
-	struct admission_fixture f;
-
-	admission_fixture_init(&f, NULL);
 	for (size_t i = 0; i < COUNT(unreadable); i++) {
-		http_handler *handlers[] = {admission_mutate, admission_validate};
-
 		for (size_t h = 0; h < 2; h++) {
-			answer(&f, handlers[h], unreadable[i].text, true);
+			answer(hooks[h], unreadable[i].text, true);
 			assert_int_equal(f.reply.status, 400);
-			if (!replied(&f, unreadable[i].says))
+			if (!holds(unreadable[i].says))
 				fail_msg("row %zu: %s", i, f.reply.body);
-			assert_true(replied(&f, "this is no AdmissionReview that can be read: "));
+			replied("this is no AdmissionReview that can be read: ");
 		}
 	}
 	assert_int_equal(metric_value(f.metrics, M_REVIEWS, HOOK_MUTATE, RESULT_UNREADABLE),
 		COUNT(unreadable));
-	admission_fixture_release(&f);
 }
 
 /* ---- mutate ---- */
 
 TEST(test_mutate)
 {
-	struct admission_fixture f;
 	char *review = admission_review("CREATE", ASKS(1), "null", ",'dryRun':false");
 
-	admission_fixture_init(&f, NULL);
-	answer(&f, admission_mutate, review, true);
+	answer(admission_mutate, review, true);
 	assert_int_equal(f.reply.status, 200);
 	assert_string_equal(f.reply.content_type, "application/json");
-	assert_true(replied(&f, "\"uid\":\"r\",\"allowed\":true,\"patch\":\"W3s"));
-	assert_true(replied(&f, "\"patchType\":\"JSONPatch\""));
+	replied("\"uid\":\"r\",\"allowed\":true,\"patch\":\"W3s");
+	replied("\"patchType\":\"JSONPatch\"");
 	assert_int_equal(strlen(f.reply.body), f.reply.body_len);
 	/* nothing is taken, whatever is asked */
 	assert_int_equal(admission_claims(&f), 0);
 	assert_int_equal(metric_value(f.metrics, M_REVIEWS, HOOK_MUTATE, RESULT_PATCHED), 1);
 	free(review);
-	review = admission_review("CREATE", ASKS(0), "null", "");
-	answer(&f, admission_mutate, review, true);
+	ask(admission_mutate, admission_review("CREATE", ASKS(0), "null", ""));
 	assert_int_equal(f.reply.status, 200);
-	assert_true(replied(&f, "\"allowed\":false,\"status\":{"));
-	assert_true(replied(&f, "\"reason\":\"Invalid\",\"code\":422"));
-	assert_false(replied(&f, "patch"));
-	free(review);
-	admission_fixture_release(&f);
+	replied("\"allowed\":false,\"status\":{");
+	replied("\"reason\":\"Invalid\",\"code\":422");
+	not_replied("patch");
 }
 
 /* operation, object, old, more: all are allowed as they are, by both hooks */
@@ -129,24 +158,19 @@ static const char *const harmless[][4] = {
 
 TEST(test_harmless)
 {
-	struct admission_fixture f;
-
-	admission_fixture_init(&f, NULL);
 	for (size_t i = 0; i < COUNT(harmless); i++) {
 		char *review = admission_review(
 			harmless[i][0], harmless[i][1], harmless[i][2], harmless[i][3]);
-		http_handler *handlers[] = {admission_mutate, admission_validate};
 
 		for (size_t h = 0; h < 2; h++) {
-			answer(&f, handlers[h], review, true);
+			answer(hooks[h], review, true);
 			assert_int_equal(f.reply.status, 200);
-			if (!replied(&f, "\"response\":{\"uid\":\"r\",\"allowed\":true}}"))
+			if (!holds("\"response\":{\"uid\":\"r\",\"allowed\":true}}"))
 				fail_msg("row %zu: %s", i, f.reply.body);
 		}
 		free(review);
 	}
 	assert_int_equal(admission_claims(&f), 0);
-	admission_fixture_release(&f);
 }
 
 /* A pod that is made or changed without being there is no review that can be answered. */
@@ -157,68 +181,56 @@ TEST(test_no_object)
 		{"UPDATE", "null", "{'metadata':{'name':'p'}}"},
 		{"UPDATE", "{'metadata':{'name':'p'}}", "null"},
 	};
-	http_handler *handlers[] = {admission_mutate, admission_validate};
-	struct admission_fixture f;
 
-	admission_fixture_init(&f, NULL);
 	for (size_t i = 0; i < COUNT(rows) * 2; i++) {
 		char *review = admission_review(rows[i / 2][0], rows[i / 2][1], rows[i / 2][2], "");
 
-		answer(&f, handlers[i % 2], review, true);
+		answer(hooks[i % 2], review, true);
 		assert_int_equal(f.reply.status, 400);
-		assert_true(replied(&f, "expected the pod"));
+		replied("expected the pod");
 		free(review);
 	}
-	admission_fixture_release(&f);
 }
 
 /* ---- validate and the claim ---- */
 
 TEST(test_the_claim_follows_the_reply)
 {
-	struct admission_fixture f;
-	char *first, *second, *third;
+	char *first = validating("uid-1", ""), *second = validating("uid-2", ""),
+	     *third = validating("uid-3", "");
 
-	admission_fixture_init(&f, NULL);
-	first = validating(&f, "uid-1", "");
-	second = validating(&f, "uid-2", "");
-	third = validating(&f, "uid-3", "");
 	/* the client has gone: taken back */
-	answer(&f, admission_validate, first, false);
+	answer(admission_validate, first, false);
 	assert_int_equal(f.reply.status, 200);
 	assert_int_equal(admission_claims(&f), 0);
-	answer(&f, admission_validate, first, true);
-	assert_true(replied(&f, "\"allowed\":true,\"auditAnnotations\":{\"plan\":\""));
-	assert_true(replied(&f, "\",\"claim\":\""));
+	answer(admission_validate, first, true);
+	replied("\"allowed\":true,\"auditAnnotations\":{\"plan\":\"");
+	replied("\",\"claim\":\"");
 	assert_int_equal(admission_claims(&f), 1);
 	/* the same pod again holds what it held, even if this reply is lost */
-	answer(&f, admission_validate, first, true);
-	answer(&f, admission_validate, first, false);
+	answer(admission_validate, first, true);
+	answer(admission_validate, first, false);
 	assert_int_equal(admission_claims(&f), 1);
-	answer(&f, admission_validate, second, true);
+	answer(admission_validate, second, true);
 	assert_int_equal(admission_claims(&f), 2);
-	answer(&f, admission_validate, third, true);
+	answer(admission_validate, third, true);
 	assert_int_equal(f.reply.status, 200);
-	assert_true(replied(&f, "\"allowed\":false"));
-	assert_true(replied(&f, "\"code\":403"));
-	assert_true(replied(&f, "\",\"reason\":\"NoCapacity\"}}}"));
-	assert_false(replied(&f, "\"claim\":"));
+	replied("\"allowed\":false");
+	replied("\"code\":403");
+	replied("\",\"reason\":\"NoCapacity\"}}}");
+	not_replied("\"claim\":");
 	assert_int_equal(admission_claims(&f), 2);
 	assert_int_equal(metric_value(f.metrics, M_REVIEWS, HOOK_VALIDATE, RESULT_CLAIMED), 5);
 	assert_int_equal(metric_value(f.metrics, M_REVIEWS, HOOK_VALIDATE, RESULT_REFUSED), 1);
 	free(first);
 	free(second);
 	free(third);
-	admission_fixture_release(&f);
 }
 
 TEST(test_another_status_was_sent)
 {
-	struct admission_fixture f;
-	char *review;
+	char *review = validating("uid-1", "");
 
-	admission_fixture_init(&f, NULL);
-	review = validating(&f, "uid-1", "");
 	assert_int_equal(admission_call(&f, admission_validate, review), HTTP_DONE);
 	assert_non_null(f.request.user);
 	f.request.status = 500;
@@ -229,24 +241,19 @@ TEST(test_another_status_was_sent)
 	admission_queued(f.admission, &f.request, false);
 	admission_done(f.admission, &f.request);
 	free(review);
-	admission_fixture_release(&f);
 }
 
 TEST(test_dry_run_takes_nothing)
 {
-	struct admission_fixture f;
-	char *review;
+	char *review = validating("uid-1", ",'dryRun':true");
 
-	admission_fixture_init(&f, NULL);
-	review = validating(&f, "uid-1", ",'dryRun':true");
 	for (int i = 0; i < 3; i++) {
-		answer(&f, admission_validate, review, true);
-		assert_true(replied(&f, "\"allowed\":true,\"auditAnnotations\":{\"plan\":\""));
-		assert_false(replied(&f, "\"claim\""));
+		answer(admission_validate, review, true);
+		replied("\"allowed\":true,\"auditAnnotations\":{\"plan\":\"");
+		not_replied("\"claim\"");
 	}
 	assert_int_equal(admission_claims(&f), 0);
 	free(review);
-	admission_fixture_release(&f);
 }
 
 /* more members of the DELETE review; claims that are left */
@@ -264,83 +271,64 @@ static const struct {
 
 TEST(test_the_last_delete_ends_a_claim)
 {
-	struct admission_fixture f;
-	char *review, *pod;
+	char *pod;
 
-	admission_fixture_init(&f, NULL);
 	assert_true(f.core.ledger->ends_by_review);
-	review = validating(&f, "uid-1", "");
-	answer(&f, admission_validate, review, true);
-	free(review);
-	pod = injected(&f, "uid-1");
+	ask(admission_validate, validating("uid-1", ""));
+	pod = injected("uid-1");
 	for (size_t i = 0; i < COUNT(deletes); i++) {
-		review = admission_review("DELETE", "null", pod, deletes[i].more);
-		answer(&f, admission_validate, review, true);
-		assert_true(replied(&f, "\"allowed\":true}}"));
+		ask(admission_validate, admission_review("DELETE", "null", pod, deletes[i].more));
+		replied("\"allowed\":true}}");
 		if (admission_claims(&f) != deletes[i].left)
 			fail_msg("row %zu: %zu claims", i, admission_claims(&f));
-		free(review);
 	}
 	/* another pod of the name */
-	review = validating(&f, "uid-2", "");
-	answer(&f, admission_validate, review, true);
-	free(review);
-	review = admission_review("DELETE", "null", pod, ",'options':{'gracePeriodSeconds':0}");
-	answer(&f, admission_validate, review, true);
+	ask(admission_validate, validating("uid-2", ""));
+	ask(admission_validate,
+		admission_review("DELETE", "null", pod, ",'options':{'gracePeriodSeconds':0}"));
 	assert_int_equal(admission_claims(&f), 1);
-	free(review);
 	/* in a cluster pods are watched instead */
 	free(pod);
-	pod = injected(&f, "uid-2");
+	pod = injected("uid-2");
 	f.core.ledger->ends_by_review = false;
-	review = admission_review("DELETE", "null", pod, ",'options':{'gracePeriodSeconds':0}");
-	answer(&f, admission_validate, review, true);
+	ask(admission_validate,
+		admission_review("DELETE", "null", pod, ",'options':{'gracePeriodSeconds':0}"));
 	assert_int_equal(admission_claims(&f), 1);
-	free(review);
 	free(pod);
-	admission_fixture_release(&f);
 }
 
 TEST(test_what_may_wait_goes_to_a_worker)
 {
-	struct admission_fixture f;
-	char *review;
+	char *review = validating("uid-1", "");
 
-	admission_fixture_init(&f, NULL);
-	review = validating(&f, "uid-1", "");
 	f.core.ledger->may_wait = true;
 	assert_int_equal(admission_call(&f, admission_validate, review), HTTP_LATER);
 	assert_null(f.reply.body);
 	assert_int_equal(admission_claims(&f), 0);
-	answer(&f, admission_validate_slow, review, true);
+	answer(admission_validate_slow, review, true);
 	assert_int_equal(admission_claims(&f), 1);
 	free(review);
-	admission_fixture_release(&f);
 }
 
 /* The I/O thread is everybody's: what is large is read and decided elsewhere. */
 TEST(test_what_is_large_goes_to_a_worker)
 {
-	http_handler *handlers[] = {admission_mutate, admission_validate};
 	http_handler *slow[] = {admission_mutate_slow, admission_validate_slow};
-	struct admission_fixture f;
 	char *text = malloc(64 * 1024 + 2);
 
 	assert_non_null(text);
-	admission_fixture_init(&f, NULL);
 	memset(text, ' ', 64 * 1024 + 1);
 	for (size_t i = 0; i < 2; i++) {
 		text[64 * 1024] = '\0';
-		assert_int_equal(admission_call(&f, handlers[i], text), HTTP_DONE);
+		assert_int_equal(admission_call(&f, hooks[i], text), HTTP_DONE);
 		text[64 * 1024] = ' ';
 		text[64 * 1024 + 1] = '\0';
-		assert_int_equal(admission_call(&f, handlers[i], text), HTTP_LATER);
+		assert_int_equal(admission_call(&f, hooks[i], text), HTTP_LATER);
 		assert_null(f.reply.body);
 		assert_int_equal(admission_call(&f, slow[i], text), HTTP_DONE);
 		assert_int_equal(f.reply.status, 400);
 	}
 	free(text);
-	admission_fixture_release(&f);
 }
 
 TEST(test_routes)
@@ -358,57 +346,41 @@ TEST(test_routes)
 
 TEST(test_updates)
 {
-	struct admission_fixture f;
-	char *live, *changed, *review;
+	char *live = injected("uid-1");
+	char *changed = fixture_change(live, "[{'op':'remove','path':'/metadata/labels'}]");
 
-	admission_fixture_init(&f, NULL);
-	live = injected(&f, "uid-1");
-	changed = fixture_change(live, "[{'op':'remove','path':'/metadata/labels'}]");
-	review = admission_review("UPDATE", changed, live, ",'subResource':'status'");
-	answer(&f, admission_validate, review, true);
-	assert_true(replied(&f, "\"reason\":\"PlanChanged\",\"code\":403"));
-	free(review);
-	review = admission_review("UPDATE", live, live, "");
-	answer(&f, admission_validate, review, true);
-	assert_true(replied(&f, "\"allowed\":true}}"));
+	ask(admission_validate,
+		admission_review("UPDATE", changed, live, ",'subResource':'status'"));
+	replied("\"reason\":\"PlanChanged\",\"code\":403");
+	ask(admission_validate, admission_review("UPDATE", live, live, ""));
+	replied("\"allowed\":true}}");
 	/* the user's own manifest again */
-	free(review);
-	review = admission_review("UPDATE", ASKS(1), live, "");
-	answer(&f, admission_mutate, review, true);
-	assert_true(replied(&f, "\"patchType\":\"JSONPatch\""));
-	free(review);
+	ask(admission_mutate, admission_review("UPDATE", ASKS(1), live, ""));
+	replied("\"patchType\":\"JSONPatch\"");
 	/* of a part of the pod, which is not ours to mend */
-	review = admission_review("UPDATE", ASKS(1), live, ",'subResource':'status'");
-	answer(&f, admission_mutate, review, true);
-	assert_true(replied(&f, "\"allowed\":true}}"));
-	free(review);
-	review = admission_review("UPDATE", ASKS(2), live, "");
-	answer(&f, admission_mutate, review, true);
-	assert_true(replied(&f, "\"reason\":\"RequestChanged\",\"code\":403"));
-	free(review);
+	ask(admission_mutate, admission_review("UPDATE", ASKS(1), live, ",'subResource':'status'"));
+	replied("\"allowed\":true}}");
+	ask(admission_mutate, admission_review("UPDATE", ASKS(2), live, ""));
+	replied("\"reason\":\"RequestChanged\",\"code\":403");
 	free(changed);
 	free(live);
-	admission_fixture_release(&f);
 }
 
 TEST(test_workloads_are_warned)
 {
-	struct admission_fixture f;
 	char *review = fixture_quotes(
 		"{'kind':'AdmissionReview','apiVersion':'admission.k8s.io/v1beta1','request':{"
 		"'uid':'r','kind':{'group':'apps','version':'v1','kind':'Deployment'},'resource':{"
 		"'resource':'deployments'},'namespace':'ml','operation':'CREATE','object':{'spec':{"
 		"'replicas':9,'template':" ASKS(1) "}}}}");
 
-	admission_fixture_init(&f, NULL);
-	answer(&f, admission_validate, review, true);
-	assert_true(replied(&f, "\"apiVersion\":\"admission.k8s.io/v1beta1\""));
-	assert_true(replied(&f, "\"allowed\":true,\"warnings\":[\"2 of 9 pods"));
-	answer(&f, admission_mutate, review, true);
-	assert_true(replied(&f, "\"allowed\":true}}"));
+	answer(admission_validate, review, true);
+	replied("\"apiVersion\":\"admission.k8s.io/v1beta1\"");
+	replied("\"allowed\":true,\"warnings\":[\"2 of 9 pods");
+	answer(admission_mutate, review, true);
+	replied("\"allowed\":true}}");
 	assert_int_equal(admission_claims(&f), 0);
 	free(review);
-	admission_fixture_release(&f);
 }
 
 /* ---- a ledger that fails ---- */
@@ -501,41 +473,39 @@ static const struct {
 
 TEST(test_a_ledger_that_fails)
 {
-	struct fake fake = {.ledger = {.ops = &fake_ops, .ends_by_review = true}};
-	struct admission_fixture f;
+	static struct fake fake = {.ledger = {.ops = &fake_ops, .ends_by_review = true}};
 	char *review, *ending;
 
-	admission_fixture_init(&f, &fake.ledger);
-	review = validating(&f, "uid-1", "");
+	set_ledger(&fake.ledger);
+	review = validating("uid-1", "");
 	ending = admission_review("DELETE", "null", ASKS(1), ",'options':{'gracePeriodSeconds':0}");
 	for (size_t i = 0; i < COUNT(failures); i++) {
 		fake.take = failures[i].take;
-		answer(&f, admission_validate, review, true);
+		answer(admission_validate, review, true);
 		assert_int_equal(f.reply.status, failures[i].status);
-		assert_true(replied(&f, "the ledger says no"));
-		assert_false(replied(&f, "\"allowed\":true"));
+		replied("the ledger says no");
+		not_replied("\"allowed\":true");
 	}
 	assert_int_equal(fake.taken, COUNT(failures));
 	/* early enough to say why before the transport answers */
 	assert_in_range(f.request.deadline_ms - fake.deadline_ms, 200, 300);
 	fake.take = ERR_TIMEOUT;
-	answer(&f, admission_validate, ending, true);
+	answer(admission_validate, ending, true);
 	assert_int_equal(f.reply.status, 500);
 	fake.take = ERR_NOTFOUND;
-	answer(&f, admission_validate, ending, true);
+	answer(admission_validate, ending, true);
 	assert_int_equal(f.reply.status, 200);
-	assert_true(replied(&f, "\"allowed\":true}}"));
+	replied("\"allowed\":true}}");
 	assert_int_equal(fake.undone, 0);
 	/* a yes whose reply is lost */
 	fake.take = 0;
-	answer(&f, admission_validate, review, false);
+	answer(admission_validate, review, false);
 	assert_int_equal(fake.undone, 1);
 	assert_true(fake.last_undone == 0x123456789abcdefULL);
-	answer(&f, admission_validate, review, true);
+	answer(admission_validate, review, true);
 	assert_int_equal(fake.undone, 1);
 	free(ending);
 	free(review);
-	admission_fixture_release(&f);
 }
 
 /* ---- pods that wait ---- */
@@ -544,38 +514,35 @@ TEST(test_a_ledger_that_fails)
  * nobody would let it go. */
 TEST(test_a_pod_that_waits)
 {
-	struct fake fake = {.ledger = {.ops = &fake_ops}};
-	struct admission_fixture f;
+	static struct fake fake = {.ledger = {.ops = &fake_ops}};
 	char *review, *dry;
 
-	admission_fixture_init(&f, &fake.ledger);
+	set_ledger(&fake.ledger);
 	f.core.config.late_place = true;
 	f.core.config.when_full = WHEN_FULL_WAIT;
-	review = validating(&f, "uid-1", "");
-	dry = validating(&f, "uid-1", ",'dryRun':true");
+	review = validating("uid-1", "");
+	dry = validating("uid-1", ",'dryRun':true");
 	for (int i = 0; i < 2; i++) {
-		answer(&f, admission_validate, i ? dry : review, true);
-		assert_true(replied(&f, "\"allowed\":true"));
-		assert_false(replied(&f, "\"claim\""));
+		answer(admission_validate, i ? dry : review, true);
+		replied("\"allowed\":true");
+		not_replied("\"claim\"");
 	}
 	assert_int_equal(metric_value(f.metrics, M_REVIEWS, HOOK_VALIDATE, RESULT_WAITING), 2);
 	fake.take = ERR_REFUSED;
-	answer(&f, admission_validate, review, true);
-	assert_true(replied(&f, "the ledger says never"));
-	assert_false(replied(&f, "\"allowed\":true"));
+	answer(admission_validate, review, true);
+	replied("the ledger says never");
+	not_replied("\"allowed\":true");
 	fake.take = ERR_NOMEM;
-	answer(&f, admission_validate, review, true);
+	answer(admission_validate, review, true);
 	assert_int_equal(f.reply.status, 500);
 	assert_int_equal(fake.asked, 4);
 	assert_int_equal(fake.taken, 0);
 	assert_int_equal(fake.undone, 0);
-	admission_fixture_release(&f);
-	admission_fixture_init(&f, NULL);
+	set_ledger(NULL);
 	f.core.config.late_place = true;
-	answer(&f, admission_validate, review, true);
-	assert_true(replied(&f, "\"reason\":\"PlanMismatch\""));
+	answer(admission_validate, review, true);
+	replied("\"reason\":\"PlanMismatch\"");
 	assert_int_equal(admission_claims(&f), 0);
-	admission_fixture_release(&f);
 	free(dry);
 	free(review);
 }
@@ -591,6 +558,20 @@ static void nothing(void *ctx, const struct config *config)
 {
 	(void)ctx;
 	(void)config;
+}
+
+/* With somebody who is asked, too. */
+static void set_deps(struct admission_deps deps)
+{
+	struct err err = {0};
+
+	deps.source = (struct config_source){&f.core.config, the_config, nothing};
+	deps.ledger = f.core.ledger;
+	deps.metrics = f.metrics;
+	deps.log = &f.log;
+	admission_free(f.admission);
+	f.admission = admission_new(&deps, &err);
+	assert_non_null(f.admission);
 }
 
 /* Asked with what the profile needs; ctx counts. */
@@ -617,64 +598,32 @@ static int exceeded(void *ctx, struct slice namespace, const struct json *j,
 
 TEST(test_no_claim_where_a_quota_refuses)
 {
-	struct admission_fixture f;
-	struct err err = {0};
 	int asked = 0;
-	char *review;
 
-	admission_fixture_init(&f, NULL);
-	admission_free(f.admission);
-	f.admission = admission_new(
-		&(struct admission_deps){.source = {&f.core.config, the_config, nothing},
-			.ledger = f.core.ledger,
-			.quotas = {&asked, exceeded},
-			.metrics = f.metrics,
-			.log = &f.log},
-		&err);
-	assert_non_null(f.admission);
-	review = validating(&f, "uid-1", "");
-	answer(&f, admission_validate, review, true);
-	free(review);
-	assert_true(replied(&f, "\"reason\":\"QuotaExceeded\",\"code\":403"));
+	set_deps((struct admission_deps){.quotas = {&asked, exceeded}});
+	ask(admission_validate, validating("uid-1", ""));
+	replied("\"reason\":\"QuotaExceeded\",\"code\":403");
 	assert_int_equal(admission_claims(&f), 0);
 	assert_int_equal(asked, 1);
-	admission_fixture_release(&f);
 }
 
 TEST(test_no_claim_where_secrets_cannot_come)
 {
 	static const char plain[] =
 		"{'metadata':{'name':'p'},'spec':{'containers':[{'name':'a'}]}}";
-	struct admission_fixture f;
-	struct err err = {0};
 	int asked = 0;
-	char *review;
 
-	admission_fixture_init(&f, NULL);
-	admission_free(f.admission);
-	f.admission = admission_new(
-		&(struct admission_deps){.source = {&f.core.config, the_config, nothing},
-			.ledger = f.core.ledger,
-			.secrets = {&asked, closed},
-			.metrics = f.metrics,
-			.log = &f.log},
-		&err);
-	assert_non_null(f.admission);
-	review = validating(&f, "uid-1", "");
-	answer(&f, admission_validate, review, true);
-	free(review);
+	set_deps((struct admission_deps){.secrets = {&asked, closed}});
+	ask(admission_validate, validating("uid-1", ""));
 	assert_int_equal(f.reply.status, 200);
-	assert_true(replied(&f, "\"allowed\":false"));
-	assert_true(replied(&f, "\"reason\":\"NamespaceNotOpen\",\"code\":403"));
+	replied("\"allowed\":false");
+	replied("\"reason\":\"NamespaceNotOpen\",\"code\":403");
 	assert_int_equal(admission_claims(&f), 0);
 	assert_int_equal(asked, 1);
 	/* nobody asks for pods that need none */
-	review = admission_review("CREATE", plain, "null", "");
-	answer(&f, admission_validate, review, true);
-	free(review);
-	assert_true(replied(&f, "\"allowed\":true"));
+	ask(admission_validate, admission_review("CREATE", plain, "null", ""));
+	replied("\"allowed\":true");
 	assert_int_equal(asked, 1);
-	admission_fixture_release(&f);
 }
 
 static bool any_policy(void *ctx, const struct config *config)
@@ -704,26 +653,25 @@ TEST(test_a_policy_that_is_asked_for)
 	static const char silent[] =
 		"{'metadata':{'name':'p'},'spec':{'containers':[{'name':'a','command':['x'],"
 		"'resources':{'limits':{'bitfusion.io/gpu-amount':1}}}]}}";
-	struct admission_fixture f;
 	bool away = false;
 	char *review = admission_review("CREATE", silent, "null", "");
 
 	admission_fixture_policies = (struct policies_known){&away, any_policy, policy_later};
-	admission_fixture_init(&f, NULL);
+	set_ledger(NULL);
 	assert_int_equal(admission_call(&f, admission_mutate, review), HTTP_LATER);
 	assert_int_equal(metric_value(f.metrics, M_REVIEWS, 0, 0), 0);
-	answer(&f, admission_mutate_slow, review, true);
+	answer(admission_mutate_slow, review, true);
 	assert_int_equal(f.reply.status, 200);
-	assert_true(replied(&f, "\"patch\":"));
+	replied("\"patch\":");
 	/* what the policy wants is not known: the other hook refuses nothing by guess, nor admits
 	 */
 	assert_int_equal(admission_call(&f, admission_validate, review), HTTP_LATER);
-	answer(&f, admission_validate_slow, review, true);
-	assert_true(replied(&f, "\"reason\":\"NotInjected\""));
+	answer(admission_validate_slow, review, true);
+	replied("\"reason\":\"NotInjected\"");
 	away = true;
-	answer(&f, admission_mutate_slow, review, true);
+	answer(admission_mutate_slow, review, true);
 	assert_int_equal(f.reply.status, 500);
-	answer(&f, admission_validate_slow, review, true);
+	answer(admission_validate_slow, review, true);
 	assert_int_equal(f.reply.status, 500);
 	/* the mutating hook's failures are ignored: where the API server has seen the label it is a
 	 * refusal */
@@ -731,31 +679,29 @@ TEST(test_a_policy_that_is_asked_for)
 		admission_fixture_route = &admission_routes[i];
 		assert_int_equal(
 			admission_call(&f, admission_fixture_route->handle, review), HTTP_LATER);
-		answer(&f, admission_fixture_route->slow, review, true);
+		answer(admission_fixture_route->slow, review, true);
 		assert_int_equal(f.reply.status, 200);
-		assert_true(replied(&f, "\"reason\":\"ApiServerAway\""));
-		assert_true(replied(&f, "create it again"));
+		replied("\"reason\":\"ApiServerAway\"");
+		replied("create it again");
 	}
-	admission_fixture_release(&f);
 	/* nor does a replica that was not told of policies let it pass */
 	admission_fixture_policies = (struct policies_known){0};
-	admission_fixture_init(&f, NULL);
+	set_ledger(NULL);
 	for (size_t i = 2; i < ADMISSION_ROUTES; i++) {
 		admission_fixture_route = &admission_routes[i];
-		answer(&f, admission_fixture_route->handle, review, true);
-		assert_true(replied(&f, "\"reason\":\"NoPolicy\""));
-		assert_true(replied(&f, "cluster.policies.enabled"));
+		answer(admission_fixture_route->handle, review, true);
+		replied("\"reason\":\"NoPolicy\"");
+		replied("cluster.policies.enabled");
 	}
 	admission_fixture_route = NULL;
-	answer(&f, admission_mutate, review, true);
-	assert_true(replied(&f, "\"allowed\":true"));
-	admission_fixture_release(&f);
+	answer(admission_mutate, review, true);
+	replied("\"allowed\":true");
 	free(review);
 }
 
-TESTS(test_unreadable, test_mutate, test_harmless, test_no_object, test_the_claim_follows_the_reply,
-	test_another_status_was_sent, test_dry_run_takes_nothing, test_the_last_delete_ends_a_claim,
-	test_what_may_wait_goes_to_a_worker, test_what_is_large_goes_to_a_worker, test_routes,
-	test_updates, test_workloads_are_warned, test_a_ledger_that_fails, test_a_pod_that_waits,
-	test_no_claim_where_secrets_cannot_come, test_no_claim_where_a_quota_refuses,
-	test_a_policy_that_is_asked_for)
+TESTS_BETWEEN(set_up, tear_down, test_unreadable, test_mutate, test_harmless, test_no_object,
+	test_the_claim_follows_the_reply, test_another_status_was_sent, test_dry_run_takes_nothing,
+	test_the_last_delete_ends_a_claim, test_what_may_wait_goes_to_a_worker,
+	test_what_is_large_goes_to_a_worker, test_routes, test_updates, test_workloads_are_warned,
+	test_a_ledger_that_fails, test_a_pod_that_waits, test_no_claim_where_secrets_cannot_come,
+	test_no_claim_where_a_quota_refuses, test_a_policy_that_is_asked_for)
