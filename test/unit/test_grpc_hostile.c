@@ -11,7 +11,27 @@
 
 #define MB 1000000u
 
-static void assert_served(struct grpc_fixture *f)
+/* Of each test: the server, and what a client writes, which begins as it should. */
+static struct grpc_fixture *f;
+static struct buf b;
+
+FIXTURE(set_up)
+{
+	int rc = grpc_fixture_start(state);
+
+	f = *state;
+	buf_init(&b, 32 * MB);
+	raw_hello(&b);
+	return rc;
+}
+
+FIXTURE(tear_down)
+{
+	buf_release(&b);
+	return grpc_fixture_end(state);
+}
+
+static void assert_served(void)
 {
 	struct peer p = {0};
 
@@ -20,7 +40,7 @@ static void assert_served(struct grpc_fixture *f)
 	peer_close(&p);
 }
 
-static void assert_log(struct grpc_fixture *f, const char *what)
+static void assert_log(const char *what)
 {
 	char *log = grpc_fixture_log(f);
 
@@ -29,30 +49,27 @@ static void assert_log(struct grpc_fixture *f, const char *what)
 	free(log);
 }
 
-/* Write bytes (after the preface) and see the server hang up, with this in its log. */
-static void assert_dropped(struct grpc_fixture *f, const struct buf *bytes, const char *why)
+/* Write that and see the server hang up, with this in its log. */
+static void assert_dropped(const char *why)
 {
 	int fd = raw_connect(f);
 
-	assert_false(bytes->failed);
-	if (raw_write(f, fd, bytes))
+	assert_false(b.failed);
+	if (raw_write(f, fd, &b))
 		assert_true(raw_ends(f, fd, 5000));
 	(void)close(fd);
 	grpc_fixture_settle(f, NULL);
 	assert_int_equal(grpc_server_load(f->server).connections, 0);
 	assert_int_equal(grpc_server_load(f->server).kept, 0);
-	assert_log(f, why);
-	assert_served(f);
+	assert_log(why);
+	assert_served();
 }
 
 TEST(no_http2)
 {
-	struct buf b;
-
-	buf_init(&b, MB);
+	buf_clear(&b);
 	buf_str(&b, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-	assert_dropped(*state, &b, "it speaks no HTTP/2");
-	buf_release(&b);
+	assert_dropped("it speaks no HTTP/2");
 }
 
 TEST(wrong_frames)
@@ -73,35 +90,28 @@ TEST(wrong_frames)
 		{NGHTTP2_PUSH_PROMISE, 4, 1, "\0\0\0\2", 4}, {NGHTTP2_SETTINGS, 0, 0, "12345", 5},
 		{NGHTTP2_SETTINGS, 0, 0, "\0\4\xff\xff\xff\xff", 6}, /* too large a window */
 	};
-	struct grpc_fixture *f = *state;
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		int fd = raw_connect(f);
-		struct buf b;
 
-		buf_init(&b, MB);
+		buf_clear(&b);
 		raw_hello(&b);
 		raw_frame(&b, cases[i].type, cases[i].flags, cases[i].stream, cases[i].payload,
 			cases[i].len);
 		assert_true(raw_write(f, fd, &b));
 		assert_true(raw_ends(f, fd, 5000));
 		(void)close(fd);
-		buf_release(&b);
 	}
-	assert_served(f);
+	assert_served();
 	/* not one line for each */
-	assert_log(f, "a client was dropped");
+	assert_log("a client was dropped");
 }
 
 /* Frames that this server does not know are passed over. */
 TEST(unknown_frames)
 {
-	struct grpc_fixture *f = *state;
 	int fd = raw_connect(f);
-	struct buf b;
 
-	buf_init(&b, MB);
-	raw_hello(&b);
 	for (unsigned type = 10; type < 256; type++)
 		raw_frame(&b, (uint8_t)type, 0xff, type, "what is this", 12);
 	raw_headers(&b, 1, "/test.T/Echo", 0);
@@ -110,7 +120,6 @@ TEST(unknown_frames)
 	assert_false(raw_ends(f, fd, 50));
 	assert_int_equal(f->calls, 1);
 	(void)close(fd);
-	buf_release(&b);
 }
 
 /* Of two paths none is called. */
@@ -119,14 +128,10 @@ TEST(two_paths)
 	static const char block[] = "\x83\x86\0\5:path\014/test.T/Echo\0\5:path\014/test.T/Echo"
 				    "\x0f\x10\x10"
 				    "application/grpc";
-	struct grpc_fixture *f = *state;
 	int fd = raw_connect(f);
 	char bytes[4096];
-	struct buf b;
 	ssize_t n;
 
-	buf_init(&b, MB);
-	raw_hello(&b);
 	raw_frame(&b, NGHTTP2_HEADERS, 4, 1, block, sizeof(block) - 1);
 	raw_frame(&b, NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 1, "\0\0\0\0\1x", 6);
 	assert_true(raw_write(f, fd, &b));
@@ -134,131 +139,94 @@ TEST(two_paths)
 	n = recv(fd, bytes, sizeof(bytes), 0);
 	assert_true(n > 0 && f->calls == 0);
 	(void)close(fd);
-	buf_release(&b);
 }
 
 /* ---- floods ---- */
 
-static void many(struct buf *b, int n, uint8_t type, const char *payload, size_t len)
+static void many(int n, uint8_t type, const char *payload, size_t len)
 {
 	for (int i = 0; i < n; i++)
-		raw_frame(b, type, 0, 0, payload, len);
+		raw_frame(&b, type, 0, 0, payload, len);
 }
 
 TEST(ping_flood)
 {
-	struct buf b;
-
-	buf_init(&b, 4 * MB);
-	raw_hello(&b);
-	many(&b, 50000, NGHTTP2_PING, "12345678", 8);
-	assert_dropped(*state, &b, "a flood of frames");
-	buf_release(&b);
+	many(50000, NGHTTP2_PING, "12345678", 8);
+	assert_dropped("a flood of frames");
 }
 
 TEST(settings_flood)
 {
-	struct buf b;
-
-	buf_init(&b, 4 * MB);
-	raw_hello(&b);
-	many(&b, 50000, NGHTTP2_SETTINGS, "", 0);
-	assert_dropped(*state, &b, "a flood of frames");
-	buf_release(&b);
+	many(50000, NGHTTP2_SETTINGS, "", 0);
+	assert_dropped("a flood of frames");
 }
 
 TEST(long_settings)
 {
 	char entries[6 * 2000] = {0};
-	struct buf b;
 
-	buf_init(&b, MB);
-	raw_hello(&b);
 	raw_frame(&b, NGHTTP2_SETTINGS, 0, 0, entries, sizeof(entries));
-	assert_dropped(*state, &b, "ENHANCE_YOUR_CALM");
-	buf_release(&b);
+	assert_dropped("ENHANCE_YOUR_CALM");
 }
 
 TEST(continuation_flood)
 {
 	char block[4096];
-	struct buf b;
 
 	memset(block, 0x82, sizeof(block)); /* ":method: GET", again and again */
-	buf_init(&b, 4 * MB);
-	raw_hello(&b);
 	raw_frame(&b, NGHTTP2_HEADERS, 0, 1, "", 0);
 	for (int i = 0; i < 500; i++)
 		raw_frame(&b, NGHTTP2_CONTINUATION, 0, 1, i < 9 ? "" : block, i < 9 ? 0 : 4096);
-	assert_dropped(*state, &b, "CONTINUATION");
-	buf_release(&b);
+	assert_dropped("CONTINUATION");
 }
 
 /* One header of 4 kB in HPACK's table, named again by one byte each. */
 TEST(header_bomb)
 {
 	char refer[4000];
-	struct buf b, block;
+	struct buf block;
 
-	buf_init(&b, MB);
 	buf_init(&block, MB);
 	buf_add(&block, "\x40\1x\x7f\x81\x1e", 6); /* to be kept: x: 4000 bytes */
 	for (int i = 0; i < 4000; i++)
 		buf_char(&block, 'x');
 	memset(refer, 0xbe, sizeof(refer)); /* 62: the newest of the table */
 	buf_add(&block, refer, sizeof(refer));
-	raw_hello(&b);
 	raw_frame(&b, NGHTTP2_HEADERS, 5, 1, block.data, block.len);
-	assert_dropped(*state, &b, "headers over 16 KiB");
+	assert_dropped("headers over 16 KiB");
 	buf_release(&block);
-	buf_release(&b);
 }
 
 /* Headers, and trailers for ever. */
 TEST(trailer_flood)
 {
-	struct buf b;
-
-	buf_init(&b, 4 * MB);
-	raw_hello(&b);
 	raw_headers(&b, 1, "/test.T/Echo", 0);
 	for (int i = 0; i < 1000; i++)
 		raw_headers(&b, 1, "/test.T/Echo", 0);
-	assert_dropped(*state, &b, "headers over 16 KiB");
-	buf_release(&b);
+	assert_dropped("headers over 16 KiB");
 }
 
 TEST(rapid_reset)
 {
-	struct grpc_fixture *f = *state;
-	struct buf b;
 	size_t before;
 
-	buf_init(&b, 16 * MB);
-	raw_hello(&b);
 	for (uint32_t i = 0; i < 20000; i++) {
 		raw_headers(&b, 2 * i + 1, "/test.T/Echo", 0);
 		raw_frame(&b, NGHTTP2_RST_STREAM, 0, 2 * i + 1, "\0\0\0\10", 4);
 	}
 	before = grpc_fixture_memory();
-	assert_dropped(f, &b, "a client was dropped");
+	assert_dropped("a client was dropped");
 	assert_true(grpc_fixture_memory() < before + MB / 2);
-	buf_release(&b);
 }
 
 /* Frames that make us reset our own streams, so that they do not count as the client's. */
 TEST(wrong_updates)
 {
-	struct buf b;
-
-	buf_init(&b, 16 * MB);
-	raw_hello(&b);
 	for (uint32_t i = 0; i < 20000; i++) {
 		raw_headers(&b, 2 * i + 1, "/test.T/Echo", 0);
 		raw_frame(&b, NGHTTP2_WINDOW_UPDATE, 0, 2 * i + 1, "\0\0\0\0", 4);
 	}
-	assert_dropped(*state, &b, "a client was dropped");
-	buf_release(&b);
+	assert_dropped("a client was dropped");
 }
 
 /* ---- who does not read ---- */
@@ -266,36 +234,23 @@ TEST(wrong_updates)
 /* 100 000 calls, and no answer is ever read: the server stops to listen to it. */
 TEST(calls_without_end)
 {
-	struct grpc_fixture *f = *state;
 	int fd = raw_connect(f);
-	struct buf b;
 	size_t before;
 
-	buf_init(&b, 32 * MB);
-	raw_hello(&b);
 	for (uint32_t i = 0; i < 100000; i++) {
 		raw_headers(&b, 2 * i + 1, "/none", NGHTTP2_FLAG_END_STREAM);
 	}
 	before = grpc_fixture_memory();
 	assert_false(raw_write(f, fd, &b));
 	assert_true(grpc_fixture_memory() < before + MB / 2);
-	assert_served(f);
+	assert_served();
 	(void)close(fd);
-	buf_release(&b);
-}
-
-static bool all_open(void *fixture)
-{
-	struct grpc_fixture *f = fixture;
-
-	return f->n_open == GRPC_OPEN_MAX;
 }
 
 /* Whatever is shown to those who do not read: one message that they began, and one that waits,
  * shared. */
 TEST(listeners_that_do_not_read)
 {
-	struct grpc_fixture *f = *state;
 	struct peer p[2] = {{.window = 10}, {.window = 10}};
 	char *text = calloc(1, 1000001);
 	struct buf empty = framed("", 0);
@@ -310,7 +265,7 @@ TEST(listeners_that_do_not_read)
 		grpc_fixture_settle(f, &p[k]);
 		p[k].deaf = true;
 	}
-	assert_true(all_open(f));
+	assert_int_equal(f->n_open, GRPC_OPEN_MAX);
 	/* those above the limit were told */
 	assert_string_equal(p[1].answer[9].status, "8");
 	assert_string_equal(p[1].answer[9].message, "too many clients listen already");
@@ -335,7 +290,6 @@ TEST(listeners_that_do_not_read)
 /* Half a message on each of all the streams that there can be. */
 TEST(requests_that_pile_up)
 {
-	struct grpc_fixture *f = *state;
 	static struct peer p[6];
 	char *half = calloc(1, 2 * MB);
 	size_t refused = 0;
@@ -359,7 +313,7 @@ TEST(requests_that_pile_up)
 	for (size_t k = 0; k < 6; k++)
 		peer_close(&p[k]);
 	assert_int_equal(grpc_server_load(f->server).kept, 0);
-	assert_served(f);
+	assert_served();
 	free(half);
 }
 
@@ -367,8 +321,7 @@ TEST(requests_that_pile_up)
 
 TEST(half_a_request)
 {
-	struct grpc_fixture *f = *state;
-	struct buf b, empty = framed("", 0);
+	struct buf empty = framed("", 0);
 	struct peer p = {0};
 	int64_t began = clock_ms();
 	int fd[4];
@@ -379,7 +332,7 @@ TEST(half_a_request)
 	(void)peer_send(
 		&p, &(struct request){.path = "/test.T/Watch", .body = buf_as_slice(&empty)});
 	grpc_fixture_settle(f, &p);
-	buf_init(&b, MB);
+	buf_clear(&b);
 	for (int i = 0; i < 4; i++) {
 		fd[i] = raw_connect(f);
 		assert_true(raw_write(f, fd[i], &b)); /* first nothing, then more and more */
@@ -403,8 +356,7 @@ TEST(half_a_request)
 	assert_int_equal(f->n_open, 1);
 	for (int i = 0; i < 4; i++)
 		(void)close(fd[i]);
-	assert_log(f, "a request that took too long");
-	buf_release(&b);
+	assert_log("a request that took too long");
 	buf_release(&empty);
 	peer_close(&p);
 }
@@ -412,7 +364,6 @@ TEST(half_a_request)
 /* An answer that nobody takes is given up. */
 TEST(an_answer_that_is_not_read)
 {
-	struct grpc_fixture *f = *state;
 	struct peer p = {.window = 10};
 	struct buf body = framed("1000000", 7);
 
@@ -433,7 +384,6 @@ TEST(an_answer_that_is_not_read)
 
 TEST(streams_of_one)
 {
-	struct grpc_fixture *f = *state;
 	struct peer p = {0};
 	struct answer *last = NULL;
 
@@ -446,18 +396,15 @@ TEST(streams_of_one)
 	assert_int_equal(last->error, NGHTTP2_REFUSED_STREAM);
 	assert_false(p.answer[GRPC_STREAMS_MAX - 1].closed);
 	peer_close(&p);
-	assert_served(f);
+	assert_served();
 }
 
 TEST(connections)
 {
-	struct grpc_fixture *f = *state;
-	struct buf b, call;
+	struct buf call;
 	int fd[GRPC_CONNECTIONS_MAX + 3];
 
-	buf_init(&b, MB);
 	buf_init(&call, MB);
-	raw_hello(&b);
 	raw_hello(&call);
 	raw_headers(&call, 1, "/test.T/Echo", 0);
 	/* one that asks nothing makes room, the oldest of these first */
@@ -476,26 +423,21 @@ TEST(connections)
 	/* all are busy: the new one goes */
 	fd[GRPC_CONNECTIONS_MAX + 2] = raw_connect(f);
 	assert_true(raw_ends(f, fd[GRPC_CONNECTIONS_MAX + 2], 1000));
-	assert_log(f, "too many clients");
+	assert_log("too many clients");
 	for (int i = 0; i < GRPC_CONNECTIONS_MAX + 3; i++)
 		(void)close(fd[i]);
 	grpc_fixture_settle(f, NULL);
-	assert_served(f);
-	buf_release(&b);
+	assert_served();
 	buf_release(&call);
 }
 
 /* Without descriptors nobody is let in, no time is lost, and later all is well. */
 TEST(no_descriptors)
 {
-	struct grpc_fixture *f = *state;
 	struct pollfd readable = {.fd = grpc_server_fd(f->server), .events = POLLIN};
 	int fd = raw_connect(f), due, last;
 	struct rlimit before, none;
-	struct buf b;
 
-	buf_init(&b, MB);
-	raw_hello(&b);
 	last = dup(fd); /* the lowest that is free */
 	(void)close(last);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -507,25 +449,22 @@ TEST(no_descriptors)
 	assert_in_range(due, 1, GRPC_RETRY_MS);
 	assert_int_equal(poll(&readable, 1, 0), 0);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-	assert_log(f, "Too many open files");
+	assert_log("Too many open files");
 	(void)grpc_fixture_turn(f, NULL, NULL, NULL, GRPC_RETRY_MS + 200);
 	assert_true(raw_write(f, fd, &b));
 	assert_false(raw_ends(f, fd, 50));
 	assert_true(grpc_server_load(f->server).connections > 0);
-	assert_served(f);
+	assert_served();
 	(void)close(fd);
-	buf_release(&b);
 }
 
 /* The log is bounded too. */
 TEST(lines)
 {
-	struct grpc_fixture *f = *state;
-	struct buf b;
 	char *log;
 	size_t n = 0;
 
-	buf_init(&b, MB);
+	buf_clear(&b);
 	buf_str(&b, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	for (int i = 0; i < 100; i++) {
 		int fd = raw_connect(f);
@@ -539,11 +478,10 @@ TEST(lines)
 		n++;
 	assert_in_range(n, 5, 12);
 	free(log);
-	buf_release(&b);
 }
 
-TESTS_BETWEEN(grpc_fixture_start, grpc_fixture_end, no_http2, wrong_frames, unknown_frames,
-	two_paths, ping_flood, settings_flood, long_settings, continuation_flood, header_bomb,
-	trailer_flood, rapid_reset, wrong_updates, calls_without_end, listeners_that_do_not_read,
-	requests_that_pile_up, half_a_request, an_answer_that_is_not_read, streams_of_one,
-	connections, no_descriptors, lines)
+TESTS_BETWEEN(set_up, tear_down, no_http2, wrong_frames, unknown_frames, two_paths, ping_flood,
+	settings_flood, long_settings, continuation_flood, header_bomb, trailer_flood, rapid_reset,
+	wrong_updates, calls_without_end, listeners_that_do_not_read, requests_that_pile_up,
+	half_a_request, an_answer_that_is_not_read, streams_of_one, connections, no_descriptors,
+	lines)
