@@ -8,13 +8,11 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "test/unit/test.h"
 
 static void must(bool ok, const char *what)
 {
@@ -152,7 +150,10 @@ void fixture_start(struct fixture *f, struct http_config cfg)
 
 bool fixture_stop(struct fixture *f, unsigned timeout_ms)
 {
+	if (!f->server)
+		return true;
 	bool clean = http_server_stop(f->server, timeout_ms);
+	f->server = NULL;
 	(void)pthread_mutex_destroy(&f->lock);
 	return clean;
 }
@@ -253,6 +254,21 @@ int client_read(int fd, char *ret, size_t size, int timeout_ms, bool head)
 		ret[len] = '\0';
 	}
 	return (int)strtol(ret + 9, NULL, 10);
+}
+
+char client_reply[262144];
+
+void client_gets(int fd, int status)
+{
+	int got = client_read(fd, client_reply, sizeof(client_reply), 2000, false);
+	if (got != status)
+		fail_msg("status %d, expected %d: %.400s", got, status, client_reply);
+}
+
+void client_posts(int fd, const char *path, const char *body, size_t len, int status)
+{
+	client_post(fd, path, body, len);
+	client_gets(fd, status);
 }
 
 bool client_closed(int fd, int timeout_ms)

@@ -27,6 +27,7 @@ struct fixture {
  * DELETE /livez, GET /v1/ (prefix), GET /open (whoever asks), GET /large (so many bytes).
  * cfg->listen may be NULL: 127.0.0.1, any port. */
 void fixture_start(struct fixture *f, struct http_config cfg);
+/* It may have stopped already: true. */
 bool fixture_stop(struct fixture *f, unsigned timeout_ms);
 
 /* Wait until *counter is at least value; false after 3 s. */
@@ -45,10 +46,16 @@ void client_text(int fd, const char *text);
 /* One reply as text, headers and body, NUL-terminated; its status, 0 when the connection ended
  * before, -1 when nothing came within timeout_ms. head: the reply is one to HEAD. */
 int client_read(int fd, char *ret, size_t size, int timeout_ms, bool head);
+/* One reply within 2 s, not to HEAD, into client_reply; the test fails where it has another status.
+ */
+extern char client_reply[262144];
+void client_gets(int fd, int status);
 /* True when the server closes within timeout_ms. */
 bool client_closed(int fd, int timeout_ms);
 
 /* A whole POST of JSON. */
 void client_post(int fd, const char *path, const char *body, size_t len);
+/* The same, and client_gets(). */
+void client_posts(int fd, const char *path, const char *body, size_t len, int status);
 
 #endif

@@ -9,7 +9,13 @@
 
 #define JSON "Content-Type: application/json\r\n"
 
-static char reply[262144];
+static struct fixture f;
+
+FIXTURE(tear_down)
+{
+	return fixture_stop(&f, 1000) ? 0 : -1;
+}
+
 static char big[2 * 1024 * 1024];
 
 static void post_head(int fd, const char *more)
@@ -22,36 +28,32 @@ static void post_head(int fd, const char *more)
 
 TEST(bodies_at_the_cap)
 {
-	struct fixture f;
 	fixture_start(&f, (struct http_config){.body_max = 50000});
 	memset(big, 'x', sizeof(big));
 	int fd = client_open(&f);
-	client_post(fd, "/echo", big, 50000);
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
-	assert_int_equal(strlen(strstr(reply, "\r\n\r\n") + 4), 50000);
+	client_posts(fd, "/echo", big, 50000, 200);
+	assert_int_equal(strlen(strstr(client_reply, "\r\n\r\n") + 4), 50000);
 	/* One byte more: the answer comes after the body, and the connection goes on. */
-	client_post(fd, "/echo", big, 50001);
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 413);
-	assert_non_null(strstr(reply, "larger than this server reads"));
-	client_post(fd, "/echo", "{}", 2);
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
+	client_posts(fd, "/echo", big, 50001, 413);
+	assert_non_null(strstr(client_reply, "larger than this server reads"));
+	client_posts(fd, "/echo", "{}", 2, 200);
 	/* The same without a length. */
 	post_head(fd, "Transfer-Encoding: chunked\r\n");
 	client_text(fd, "c351\r\n");
 	client_send(fd, big, 50001);
 	client_text(fd, "\r\n0\r\n\r\n");
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 413);
+	client_gets(fd, 413);
 	(void)close(fd);
 	/* Who asks first is told at once. */
 	fd = client_open(&f);
 	post_head(fd, "Content-Length: 50001\r\nExpect: 100-continue\r\n");
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 413);
+	client_gets(fd, 413);
 	assert_true(client_closed(fd, 1000));
 	(void)close(fd);
 	/* A promise of a gigabyte is not waited for. */
 	fd = client_open(&f);
 	post_head(fd, "Content-Length: 1000000000\r\n");
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 413);
+	client_gets(fd, 413);
 	assert_true(client_closed(fd, 1000));
 	(void)close(fd);
 	/* Chunks without end are cut. */
@@ -63,7 +65,6 @@ TEST(bodies_at_the_cap)
 	(void)close(fd);
 	assert_true(fixture_idle(&f));
 	assert_int_equal(f.handled, 2);
-	assert_true(fixture_stop(&f, 1000));
 }
 
 TEST(body_growth)
@@ -88,51 +89,43 @@ TEST(body_growth)
 
 TEST(body_budget)
 {
-	struct fixture f;
 	fixture_start(&f, (struct http_config){.body_total = 100000, .body_small = 1});
 	int holder = client_open(&f), fd = client_open(&f);
 	post_head(holder, "Content-Length: 60000\r\n");
 	client_send(holder, big, 30000);
 	nap_ms(100);
-	client_post(fd, "/echo", big, 60000);
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 500);
+	client_posts(fd, "/echo", big, 60000, 500);
 	client_send(holder, big, 30000);
-	assert_int_equal(client_read(holder, reply, sizeof(reply), 2000, false), 200);
-	client_post(fd, "/echo", big, 60000);
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
+	client_gets(holder, 200);
+	client_posts(fd, "/echo", big, 60000, 200);
 	(void)close(holder);
 	(void)close(fd);
-	assert_true(fixture_stop(&f, 1000));
 }
 
 /* What is small needs no room: so many bytes, and not one more. */
 TEST(small_bodies_and_replies)
 {
-	struct fixture f;
 	fixture_start(&f, (struct http_config){.body_total = 60000, .body_small = 1000});
 	int holder = client_open(&f), fd = client_open(&f);
 	post_head(holder, "Content-Length: 60000\r\n");
 	client_send(holder, big, 30000);
 	nap_ms(100);
 	for (size_t len = 999; len <= 1001; len++) {
-		client_post(fd, "/echo", big, len);
-		assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false),
-			len <= 1000 ? 200 : 500);
+		client_posts(fd, "/echo", big, len, len <= 1000 ? 200 : 500);
 	}
 	/* One that does not say how long it is counts as large. */
 	post_head(fd, "Transfer-Encoding: chunked\r\n");
 	client_text(fd, "2\r\n{}\r\n0\r\n\r\n");
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 500);
+	client_gets(fd, 500);
 	client_send(holder, big, 30000);
-	assert_int_equal(client_read(holder, reply, sizeof(reply), 2000, false), 200);
+	client_gets(holder, 200);
 	(void)close(holder);
 	(void)close(fd);
-	assert_true(fixture_stop(&f, 1000));
 }
 
-static int ask_large(const struct fixture *f)
+static int ask_large(void)
 {
-	int fd = client_open(f);
+	int fd = client_open(&f);
 	client_text(fd, "GET /large HTTP/1.1\r\nHost: h\r\n\r\n");
 	return fd;
 }
@@ -148,11 +141,10 @@ static int status_of(int fd)
 /* What clients do not read counts over all connections, and no longer once they are gone. */
 TEST(replies_that_nobody_reads)
 {
-	struct fixture f;
 	fixture_start(&f, (struct http_config){.body_total = 2 * FIXTURE_LARGE});
 	int fd[4];
 	for (int i = 0; i < 4; i++) {
-		fd[i] = ask_large(&f);
+		fd[i] = ask_large();
 		assert_int_equal(status_of(fd[i]), i < 2 ? 200 : 500);
 	}
 	(void)close(fd[0]);
@@ -160,20 +152,19 @@ TEST(replies_that_nobody_reads)
 		assert_true(i < 60);
 		nap_ms(50);
 		(void)close(fd[3]);
-		fd[3] = ask_large(&f);
+		fd[3] = ask_large();
 		status = status_of(fd[3]);
 	}
 	for (int i = 1; i < 4; i++)
 		(void)close(fd[i]);
 	assert_true(fixture_idle(&f));
-	assert_true(fixture_stop(&f, 1000));
 }
 
 /* One byte every 60 ms never is silence; the total time ends it. */
-static void trickle(struct fixture *f, const char *head, const char *drip, int low_ms, int high_ms)
+static void trickle(const char *head, const char *drip, int low_ms, int high_ms)
 {
 	struct http_stats st;
-	int fd = client_open(f);
+	int fd = client_open(&f);
 	int64_t begin = http_now_ms();
 	client_text(fd, head);
 	for (size_t i = 0; !client_closed(fd, 60); i++) {
@@ -182,36 +173,32 @@ static void trickle(struct fixture *f, const char *head, const char *drip, int l
 	}
 	assert_in_range(http_now_ms() - begin, low_ms, high_ms);
 	(void)close(fd);
-	assert_true(fixture_idle(f));
-	http_server_stats(f->server, &st);
+	assert_true(fixture_idle(&f));
+	http_server_stats(f.server, &st);
 	assert_int_equal(st.timed_out, 1);
-	assert_int_equal(f->handled, 0);
-	assert_true(fixture_stop(f, 1000));
+	assert_int_equal(f.handled, 0);
+	assert_true(fixture_stop(&f, 1000));
 }
 
 TEST(slow_headers)
 {
-	struct fixture f;
 	fixture_start(&f, (struct http_config){.header_ms = 400});
-	trickle(&f, "POST /echo HTTP/1.1\r\nX: ", "abc", 350, 900);
+	trickle("POST /echo HTTP/1.1\r\nX: ", "abc", 350, 900);
 	fixture_start(&f, (struct http_config){.header_ms = 300});
-	trickle(&f, "", "\n", 250, 900);
+	trickle("", "\n", 250, 900);
 }
 
 TEST(slow_body)
 {
-	struct fixture f;
 	fixture_start(&f, (struct http_config){.body_ms = 400});
-	trickle(&f, "POST /echo HTTP/1.1\r\nHost: h\r\n" JSON "Content-Length: 1000\r\n\r\n", "abc",
+	trickle("POST /echo HTTP/1.1\r\nHost: h\r\n" JSON "Content-Length: 1000\r\n\r\n", "abc",
 		350, 900);
 	fixture_start(&f, (struct http_config){.body_ms = 300});
-	trickle(&f, "POST /nope HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n", "abc", 250,
-		900);
+	trickle("POST /nope HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n", "abc", 250, 900);
 }
 
 TEST(stalls)
 {
-	struct fixture f;
 	struct http_stats st;
 	fixture_start(
 		&f, (struct http_config){
@@ -219,7 +206,7 @@ TEST(stalls)
 	int silent = client_open(&f), body = client_open(&f), idle = client_open(&f);
 	post_head(body, "Content-Length: 1000\r\n");
 	client_post(idle, "/echo", "{}", 2);
-	assert_int_equal(client_read(idle, reply, sizeof(reply), 500, false), 200);
+	assert_int_equal(client_read(idle, client_reply, sizeof(client_reply), 500, false), 200);
 	assert_true(client_closed(silent, 900));
 	assert_true(client_closed(body, 900));
 	assert_false(client_closed(idle, 100));
@@ -235,12 +222,10 @@ TEST(stalls)
 	(void)close(deaf);
 	http_server_stats(f.server, &st);
 	assert_true(st.timed_out >= 3);
-	assert_true(fixture_stop(&f, 1000));
 }
 
 TEST(client_vanishes_mid_body)
 {
-	struct fixture f;
 	fixture_start(&f, (struct http_config){.body_total = 200000, .body_small = 1});
 	for (int i = 0; i < 50; i++) {
 		int fd = client_open(&f);
@@ -259,68 +244,57 @@ TEST(client_vanishes_mid_body)
 	assert_true(fixture_idle(&f));
 	assert_int_equal(f.handled, 0);
 	int fd = client_open(&f); /* all of the budget is back */
-	client_post(fd, "/echo", big, 190000);
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
+	client_posts(fd, "/echo", big, 190000, 200);
 	(void)close(fd);
-	assert_true(fixture_stop(&f, 1000));
 }
 
 TEST(long_headers)
 {
-	struct fixture f;
 	fixture_start(&f, (struct http_config){0});
 	int fd = client_open(&f);
 	memset(big, 'h', sizeof(big));
 	client_text(fd, "GET /livez HTTP/1.1\r\nHost: h\r\nX-Long: ");
 	client_send(fd, big, 20000);
 	client_text(fd, "\r\n\r\n");
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 431);
+	client_gets(fd, 431);
 	(void)close(fd);
 	fd = client_open(&f);
 	client_text(fd, "GET /");
 	client_send(fd, big, 20000);
 	client_text(fd, " HTTP/1.1\r\nHost: h\r\n\r\n");
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 414);
+	client_gets(fd, 414);
 	(void)close(fd);
 	assert_int_equal(f.handled, 0);
-	assert_true(fixture_stop(&f, 1000));
 }
 
 /* At the limit further clients wait; they are served when a place is free. */
 TEST(connection_limit)
 {
-	struct fixture f;
 	int fd[6];
 	fixture_start(&f, (struct http_config){.connections = 5});
 	for (int i = 0; i < 6; i++)
 		fd[i] = client_open(&f);
-	client_post(fd[0], "/echo", "{}", 2);
-	assert_int_equal(client_read(fd[0], reply, sizeof(reply), 2000, false), 200);
+	client_posts(fd[0], "/echo", "{}", 2, 200);
 	client_post(fd[5], "/echo", "{}", 2);
-	assert_int_equal(client_read(fd[5], reply, sizeof(reply), 200, false), -1);
+	assert_int_equal(client_read(fd[5], client_reply, sizeof(client_reply), 200, false), -1);
 	(void)close(fd[0]);
-	assert_int_equal(client_read(fd[5], reply, sizeof(reply), 2000, false), 200);
+	client_gets(fd[5], 200);
 	for (int i = 1; i < 6; i++)
 		(void)close(fd[i]);
-	assert_true(fixture_stop(&f, 1000));
 }
 
 /* Of a server with room: who does nothing makes room for who comes, the silent ones first. */
 TEST(room_for_the_newest)
 {
-	struct fixture f;
 	int kept, fd[100];
 	fixture_start(&f, (struct http_config){.connections = 64});
 	kept = client_open(&f);
-	client_post(kept, "/echo", "{}", 2);
-	assert_int_equal(client_read(kept, reply, sizeof(reply), 2000, false), 200);
+	client_posts(kept, "/echo", "{}", 2, 200);
 	for (int i = 0; i < 100; i++)
 		fd[i] = client_open(&f);
-	client_post(fd[99], "/echo", "{}", 2);
-	assert_int_equal(client_read(fd[99], reply, sizeof(reply), 2000, false), 200);
+	client_posts(fd[99], "/echo", "{}", 2, 200);
 	assert_true(client_closed(fd[0], 2000));
-	client_post(kept, "/echo", "{}", 2);
-	assert_int_equal(client_read(kept, reply, sizeof(reply), 2000, false), 200);
+	client_posts(kept, "/echo", "{}", 2, 200);
 	struct http_stats st;
 	http_server_stats(f.server, &st);
 	assert_int_equal(st.displaced, 101 - 63);
@@ -328,38 +302,36 @@ TEST(room_for_the_newest)
 	for (int i = 0; i < 100; i++)
 		(void)close(fd[i]);
 	assert_true(fixture_idle(&f));
-	assert_true(fixture_stop(&f, 1000));
 }
 
 /* Reads the reply to GET /livez, or fails: a newcomer is let in. */
 static void gets_in(int fd)
 {
 	client_text(fd, "GET /livez HTTP/1.1\r\nHost: h\r\n\r\n");
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
+	client_gets(fd, 200);
 }
 
 /* So many of all[] ask for work that waits at the gate. */
-static void make_busy(struct fixture *f, int *all, int n)
+static void make_busy(int *all, int n)
 {
 	for (int i = 0; i < n; i++) {
-		all[i] = client_open(f);
+		all[i] = client_open(&f);
 		client_post(all[i], "/later", "{}", 2);
 	}
-	assert_true(fixture_wait(&f->handled, n));
+	assert_true(fixture_wait(&f.handled, n));
 }
 
 /* All places are taken, by requests that are being answered and by replies too young to be given
  * up: the last place is not waited for. */
 TEST(room_among_the_busy_and_the_deaf)
 {
-	struct fixture f;
 	int busy[60], deaf[3], newest[3];
 	fixture_start(
 		&f, (struct http_config){
 			    .connections = 64, .workers = 1, .body_total = 4 * FIXTURE_LARGE});
-	make_busy(&f, busy, 60);
+	make_busy(busy, 60);
 	for (int i = 0; i < 3; i++)
-		deaf[i] = ask_large(&f);
+		deaf[i] = ask_large();
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(status_of(deaf[i]), 200);
 	for (int i = 0; i < 3; i++)
@@ -367,33 +339,30 @@ TEST(room_among_the_busy_and_the_deaf)
 	gets_in(newest[2]);
 	atomic_store(&f.gate, true);
 	for (int i = 0; i < 60; i++) {
-		assert_int_equal(client_read(busy[i], reply, sizeof(reply), 2000, false), 200);
+		client_gets(busy[i], 200);
 		(void)close(busy[i]);
 	}
 	for (int i = 0; i < 3; i++)
 		(void)close(deaf[i]), (void)close(newest[i]);
 	assert_true(fixture_idle(&f));
-	assert_true(fixture_stop(&f, 1000));
 }
 
 /* Nobody could go when the last place was taken, since all were being answered: room is made when
  * the first of them has its answer. */
 TEST(room_once_the_busy_are_answered)
 {
-	struct fixture f;
 	int busy[63];
 	fixture_start(&f, (struct http_config){.connections = 64, .workers = 1});
-	make_busy(&f, busy, 63);
+	make_busy(busy, 63);
 	int last = client_open(&f), outside = client_open(&f);
 	client_text(outside, "GET /livez HTTP/1.1\r\nHost: h\r\n\r\n");
-	assert_int_equal(client_read(outside, reply, sizeof(reply), 200, false), -1);
+	assert_int_equal(client_read(outside, client_reply, sizeof(client_reply), 200, false), -1);
 	atomic_store(&f.gate, true);
-	assert_int_equal(client_read(outside, reply, sizeof(reply), 2000, false), 200);
+	client_gets(outside, 200);
 	for (int i = 0; i < 63; i++)
 		(void)close(busy[i]);
 	(void)close(last), (void)close(outside);
 	assert_true(fixture_idle(&f));
-	assert_true(fixture_stop(&f, 1000));
 }
 
 TEST(deadlines)
@@ -477,15 +446,15 @@ TEST(framing)
 		{{"X", "X\xc2\xa0"}, {"", "5"}, false},
 	};
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		struct http_framing f = {0};
+		struct http_framing framed = {0};
 		for (size_t j = 0; j < 2; j++)
-			http_framing_add(&f, cases[i].name[j], cases[i].value[j]);
-		if (cases[i].clear != (f.refusal == NULL))
+			http_framing_add(&framed, cases[i].name[j], cases[i].value[j]);
+		if (cases[i].clear != (framed.refusal == NULL))
 			fail_msg("%s, %s", cases[i].name[0], cases[i].name[1]);
 	}
 }
 
-TESTS(framing, media_types, bodies_at_the_cap, body_growth, body_budget, small_bodies_and_replies,
-	replies_that_nobody_reads, slow_headers, slow_body, stalls, client_vanishes_mid_body,
-	long_headers, connection_limit, room_for_the_newest, room_among_the_busy_and_the_deaf,
-	room_once_the_busy_are_answered, deadlines)
+TESTS_BETWEEN(NULL, tear_down, framing, media_types, bodies_at_the_cap, body_growth, body_budget,
+	small_bodies_and_replies, replies_that_nobody_reads, slow_headers, slow_body, stalls,
+	client_vanishes_mid_body, long_headers, connection_limit, room_for_the_newest,
+	room_among_the_busy_and_the_deaf, room_once_the_busy_are_answered, deadlines)

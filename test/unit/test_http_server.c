@@ -9,7 +9,12 @@
 #define JSON "Content-Type: application/json\r\n"
 #define CHUNKED "Transfer-Encoding: chunked\r\n"
 
-static char reply[65536];
+static struct fixture f;
+
+FIXTURE(tear_down)
+{
+	return fixture_stop(&f, 1000) ? 0 : -1;
+}
 
 TEST(answers)
 {
@@ -58,65 +63,59 @@ TEST(answers)
 		{"POST /noslow HTTP/1.1\r\nHost: h\r\n\r\n", 500, "could not answer", NULL},
 		{"GET /livez HTTP/1.0\r\n\r\n", 200, NULL, NULL},
 	};
-	struct fixture f;
 	fixture_start(&f, (struct http_config){.workers = 1});
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		int fd = client_open(&f);
 		client_text(fd, cases[i].request);
-		int status = client_read(fd, reply, sizeof(reply), 2000, false);
-		if (status != cases[i].status || (cases[i].has && !strstr(reply, cases[i].has)) ||
-			(cases[i].hasnot && strstr(reply, cases[i].hasnot)))
-			fail_msg("case %zu: %d\n%s", i, status, reply);
+		int status = client_read(fd, client_reply, sizeof(client_reply), 2000, false);
+		if (status != cases[i].status ||
+			(cases[i].has && !strstr(client_reply, cases[i].has)) ||
+			(cases[i].hasnot && strstr(client_reply, cases[i].hasnot)))
+			fail_msg("case %zu: %d\n%s", i, status, client_reply);
 		(void)close(fd);
 	}
 	assert_true(fixture_idle(&f));
 	assert_int_equal(f.handled, f.done);
 	assert_int_equal(f.handled, f.queued + f.undone);
 	assert_int_equal(f.undone, 0);
-	assert_true(fixture_stop(&f, 1000));
 }
 
 TEST(keeps_the_connection)
 {
-	struct fixture f;
 	struct http_stats st;
 	fixture_start(&f, (struct http_config){.workers = 1});
 	int fd = client_open(&f);
 	for (int i = 0; i < 20; i++) {
 		client_post(fd, i % 2 ? "/echo?name=a%20b&timeout=5s" : "/nope", "{\"a\":1}", 7);
-		assert_int_equal(
-			client_read(fd, reply, sizeof(reply), 2000, false), i % 2 ? 200 : 404);
+		client_gets(fd, i % 2 ? 200 : 404);
 	}
 	assert_true(fixture_saw(&f, "/echo|a b|127.0.0.1:"));
 	assert_true(fixture_saw(&f, "|4500"));
 	client_text(fd, "HEAD /livez HTTP/1.1\r\nHost: h\r\n\r\n");
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, true), 200);
+	assert_int_equal(client_read(fd, client_reply, sizeof(client_reply), 2000, true), 200);
 	/* Two at once: answered in order. */
 	client_text(
 		fd, "GET /livez HTTP/1.1\r\nHost: h\r\n\r\nGET /nope HTTP/1.1\r\nHost: h\r\n\r\n");
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
-	if (!strstr(reply, " 404 "))
-		assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 404);
+	client_gets(fd, 200);
+	if (!strstr(client_reply, " 404 "))
+		client_gets(fd, 404);
 	http_server_stats(f.server, &st);
 	assert_int_equal(st.connections, 1);
 	assert_int_equal(st.accepted, 1);
 	assert_int_equal(st.replies[2], 12);
 	assert_int_equal(st.replies[4], 11);
 	(void)close(fd);
-	assert_true(fixture_stop(&f, 1000));
 }
 
 TEST(deferred)
 {
 	for (unsigned workers = 0; workers < 3; workers++) {
-		struct fixture f;
 		fixture_start(&f, (struct http_config){.workers = workers});
 		atomic_store(&f.gate, true);
 		int fd = client_open(&f);
 		for (int i = 0; i < 50; i++) {
-			client_post(fd, "/later", "{\"deferred\":true}", 17);
-			assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
-			assert_non_null(strstr(reply, "\r\n\r\n{\"deferred\":true}"));
+			client_posts(fd, "/later", "{\"deferred\":true}", 17, 200);
+			assert_non_null(strstr(client_reply, "\r\n\r\n{\"deferred\":true}"));
 		}
 		assert_true(fixture_wait(&f.done, 50));
 		assert_int_equal(f.queued, 50);
@@ -130,7 +129,6 @@ TEST(deferred)
 /* A slow handler holds neither the I/O thread nor other workers. */
 TEST(deferred_beside_others)
 {
-	struct fixture f;
 	struct http_stats st;
 	fixture_start(&f, (struct http_config){.workers = 2});
 	int fd[5];
@@ -141,19 +139,18 @@ TEST(deferred_beside_others)
 	assert_true(fixture_wait(&f.slow, 2));
 	fd[4] = client_open(&f);
 	client_post(fd[4], "/echo", "2", 1);
-	assert_int_equal(client_read(fd[4], reply, sizeof(reply), 500, false), 200);
+	assert_int_equal(client_read(fd[4], client_reply, sizeof(client_reply), 500, false), 200);
 	assert_true(fixture_wait(&f.handled, 5));
 	http_server_stats(f.server, &st);
 	assert_int_equal(st.deferred, 4);
 	assert_true(st.in_flight >= 4);
 	atomic_store(&f.gate, true);
 	for (int i = 0; i < 4; i++)
-		assert_int_equal(client_read(fd[i], reply, sizeof(reply), 2000, false), 200);
+		client_gets(fd[i], 200);
 	for (int i = 0; i < 5; i++)
 		(void)close(fd[i]);
 	assert_true(fixture_idle(&f));
 	assert_int_equal(f.queued, 5);
-	assert_true(fixture_stop(&f, 1000));
 }
 
 /* It hung up, or no client of an admission hook any more: what its request took is given back, and
@@ -161,7 +158,6 @@ TEST(deferred_beside_others)
 TEST(client_vanishes_while_deferred)
 {
 	for (int half = 0; half <= 1; half++) {
-		struct fixture f;
 		fixture_start(&f, (struct http_config){.workers = 1});
 		int fd = client_open(&f);
 		client_post(fd, "/later", "{}", 2);
@@ -182,20 +178,16 @@ TEST(client_vanishes_while_deferred)
 
 TEST(deadline_passes)
 {
-	struct fixture f;
 	struct http_stats st;
 	fixture_start(&f, (struct http_config){.workers = 1});
 	int fd = client_open(&f);
 	int64_t begin = http_now_ms();
-	client_post(fd, "/later?timeout=400ms", "{}", 2);
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 500);
+	client_posts(fd, "/later?timeout=400ms", "{}", 2, 500);
 	assert_in_range(http_now_ms() - begin, 190, 390);
 	assert_int_equal(f.done, 0); /* slow() still works with the request */
 	/* A second one waits behind it and is given up before a worker saw it. */
-	client_post(fd, "/later?timeout=200ms", "{}", 2);
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 500);
-	client_post(fd, "/echo", "{}", 2);
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
+	client_posts(fd, "/later?timeout=200ms", "{}", 2, 500);
+	client_posts(fd, "/echo", "{}", 2, 200);
 	(void)close(fd);
 	atomic_store(&f.gate, true);
 	assert_true(fixture_wait(&f.done, 3));
@@ -204,14 +196,12 @@ TEST(deadline_passes)
 	assert_int_equal(f.queued, 1);
 	http_server_stats(f.server, &st);
 	assert_int_equal(st.deadlines, 2);
-	assert_true(fixture_stop(&f, 1000));
 }
 
 /* Without workers slow() holds the I/O thread; an answer that comes too late is not given all the
  * same. */
 TEST(answers_too_late)
 {
-	struct fixture f;
 	struct http_stats st;
 	fixture_start(&f, (struct http_config){0});
 	int fd = client_open(&f);
@@ -219,7 +209,7 @@ TEST(answers_too_late)
 	assert_true(fixture_wait(&f.slow, 1));
 	nap_ms(80);
 	atomic_store(&f.gate, true);
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 500);
+	client_gets(fd, 500);
 	assert_int_equal(f.undone, 1);
 	assert_int_equal(f.status, 500);
 	/* A body that comes after the deadline is not looked at. */
@@ -227,50 +217,45 @@ TEST(answers_too_late)
 			"Content-Length: 2\r\n\r\n");
 	nap_ms(80);
 	client_text(fd, "{}");
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 500);
+	client_gets(fd, 500);
 	(void)close(fd);
 	assert_true(fixture_idle(&f));
 	assert_int_equal(f.handled, 1);
 	assert_int_equal(f.queued, 0);
 	http_server_stats(f.server, &st);
 	assert_int_equal(st.deadlines, 2);
-	assert_true(fixture_stop(&f, 1000));
 }
 
 static void *open_gate_soon(void *arg)
 {
-	struct fixture *f = arg;
 	nap_ms(200);
-	atomic_store(&f->gate, true);
-	return NULL;
+	atomic_store(&f.gate, true);
+	return arg;
 }
 
 TEST(drains)
 {
-	struct fixture f;
 	pthread_t opener;
 	fixture_start(&f, (struct http_config){.workers = 1});
 	int waiting = client_open(&f), fd = client_open(&f);
 	client_post(waiting, "/later", "{\"w\":1}", 7);
 	assert_true(fixture_wait(&f.slow, 1));
-	client_post(fd, "/echo", "{}", 2);
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
-	assert_null(strstr(reply, "Connection: close"));
+	client_posts(fd, "/echo", "{}", 2, 200);
+	assert_null(strstr(client_reply, "Connection: close"));
 	http_server_drain_begin(f.server);
-	client_post(fd, "/echo", "{}", 2);
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
-	assert_non_null(strstr(reply, "Connection: close"));
+	client_posts(fd, "/echo", "{}", 2, 200);
+	assert_non_null(strstr(client_reply, "Connection: close"));
 	assert_true(client_closed(fd, 1000));
 	(void)close(fd);
 	fd = client_open(&f); /* still served */
-	client_post(fd, "/echo", "{}", 2);
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
+	client_posts(fd, "/echo", "{}", 2, 200);
 	(void)close(fd);
-	assert_int_equal(pthread_create(&opener, NULL, open_gate_soon, &f), 0);
+	assert_int_equal(pthread_create(&opener, NULL, open_gate_soon, NULL), 0);
 	assert_true(fixture_stop(&f, 3000));
 	assert_int_equal(pthread_join(opener, NULL), 0);
-	assert_int_equal(client_read(waiting, reply, sizeof(reply), 1000, false), 200);
-	assert_non_null(strstr(reply, "{\"w\":1}"));
+	assert_int_equal(
+		client_read(waiting, client_reply, sizeof(client_reply), 1000, false), 200);
+	assert_non_null(strstr(client_reply, "{\"w\":1}"));
 	assert_int_equal(f.queued, 4);
 	assert_int_equal(f.undone, 0);
 	assert_int_equal(f.done, 4);
@@ -280,7 +265,6 @@ TEST(drains)
 /* Requests that outlast the drain: answered 500, given back, and the process lives on. */
 TEST(stops_with_suspended_requests)
 {
-	struct fixture f;
 	pthread_t opener;
 	int fd[4];
 	fixture_start(&f, (struct http_config){.workers = 1});
@@ -290,12 +274,12 @@ TEST(stops_with_suspended_requests)
 	}
 	assert_true(fixture_wait(&f.handled, 4));
 	assert_true(fixture_wait(&f.slow, 1));
-	assert_int_equal(pthread_create(&opener, NULL, open_gate_soon, &f), 0);
+	assert_int_equal(pthread_create(&opener, NULL, open_gate_soon, NULL), 0);
 	assert_false(fixture_stop(&f, 0));
 	assert_int_equal(pthread_join(opener, NULL), 0);
 	int answered = 0;
 	for (int i = 0; i < 4; i++) {
-		int status = client_read(fd[i], reply, sizeof(reply), 1000, false);
+		int status = client_read(fd[i], client_reply, sizeof(client_reply), 1000, false);
 		assert_true(status == 500 || status == 200);
 		answered += status == 200;
 		(void)close(fd[i]);
@@ -316,7 +300,6 @@ static void *send_the_rest_soon(void *arg)
  * is told that it was not. */
 TEST(begins_no_work_while_it_stops)
 {
-	struct fixture f;
 	pthread_t sender;
 	fixture_start(&f, (struct http_config){.workers = 1});
 	int fd = client_open(&f);
@@ -326,8 +309,8 @@ TEST(begins_no_work_while_it_stops)
 	assert_int_equal(pthread_create(&sender, NULL, send_the_rest_soon, &fd), 0);
 	(void)fixture_stop(&f, 0);
 	assert_int_equal(pthread_join(sender, NULL), 0);
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 1000, false), 500);
-	assert_non_null(strstr(reply, "Connection: close"));
+	assert_int_equal(client_read(fd, client_reply, sizeof(client_reply), 1000, false), 500);
+	assert_non_null(strstr(client_reply, "Connection: close"));
 	(void)close(fd);
 	assert_int_equal(f.slow, 0);
 	assert_int_equal(f.queued, 0);
@@ -338,7 +321,6 @@ TEST(begins_no_work_while_it_stops)
  * told at once. */
 TEST(full_queue)
 {
-	struct fixture f;
 	int fd[3];
 	fixture_start(&f, (struct http_config){.workers = 1, .connections = 4});
 	for (int i = 0; i < 3; i++)
@@ -348,23 +330,19 @@ TEST(full_queue)
 		if (i % 3 == 0)
 			for (int j = 0; j < 3; j++)
 				client_post(fd[j], "/later?timeout=100ms", "{}", 2);
-		assert_int_equal(client_read(fd[i % 3], reply, sizeof(reply), 2000, false), 500);
+		client_gets(fd[i % 3], 500);
 	}
-	client_post(fd[0], "/later?timeout=20s", "{}", 2);
-	assert_int_equal(client_read(fd[0], reply, sizeof(reply), 2000, false), 500);
-	assert_non_null(strstr(reply, "could not answer"));
+	client_posts(fd[0], "/later?timeout=20s", "{}", 2, 500);
+	assert_non_null(strstr(client_reply, "could not answer"));
 	atomic_store(&f.gate, true);
 	assert_true(fixture_wait(&f.done, 10));
-	client_post(fd[0], "/later", "{}", 2);
-	assert_int_equal(client_read(fd[0], reply, sizeof(reply), 2000, false), 200);
+	client_posts(fd[0], "/later", "{}", 2, 200);
 	for (int i = 0; i < 3; i++)
 		(void)close(fd[i]);
-	assert_true(fixture_stop(&f, 1000));
 }
 
 TEST(idle_connections_do_not_hold_a_stop)
 {
-	struct fixture f;
 	fixture_start(&f, (struct http_config){.workers = 1});
 	int idle = client_open(&f), half = client_open(&f);
 	client_text(half, "POST /echo HTTP/1.1\r\nHost: h\r\n");
@@ -380,7 +358,6 @@ TEST(idle_connections_do_not_hold_a_stop)
 
 TEST(listens)
 {
-	struct fixture f;
 	struct http_server *s = NULL;
 	struct http_app app = {0};
 	struct err err = {0};
@@ -403,14 +380,12 @@ TEST(listens)
 	assert_true(fixture_stop(&f, 1000));
 	fixture_start(&f, (struct http_config){.listen = ":0"});
 	int fd = client_open(&f); /* IPv4 on the socket of both families */
-	client_post(fd, "/echo", "{}", 2);
-	assert_int_equal(client_read(fd, reply, sizeof(reply), 2000, false), 200);
+	client_posts(fd, "/echo", "{}", 2, 200);
 	assert_true(fixture_saw(&f, "|127.0.0.1:"));
 	(void)close(fd);
-	assert_true(fixture_stop(&f, 1000));
 }
 
-TESTS(answers, keeps_the_connection, deferred, deferred_beside_others,
+TESTS_BETWEEN(NULL, tear_down, answers, keeps_the_connection, deferred, deferred_beside_others,
 	client_vanishes_while_deferred, deadline_passes, answers_too_late, drains,
 	stops_with_suspended_requests, begins_no_work_while_it_stops, full_queue,
 	idle_connections_do_not_hold_a_stop, listens)
