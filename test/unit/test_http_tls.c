@@ -15,6 +15,8 @@
 static struct made_pair first, second;
 static gnutls_certificate_credentials_t trust_nobody;
 static char reply[65536];
+static struct fixture f; /* of a test, with this pair */
+static struct tls_identity *id;
 
 struct tls_client {
 	gnutls_session_t session;
@@ -40,19 +42,37 @@ FIXTURE(free_all)
 	return 0;
 }
 
-static struct tls_identity *identity(const struct made_pair *pair)
+FIXTURE(set_up)
 {
-	struct tls_identity *id = tls_identity_new();
+	id = tls_identity_new();
+	return id ? 0 : -1;
+}
+
+FIXTURE(tear_down)
+{
+	bool clean = fixture_stop(&f, 1000);
+	tls_identity_free(id);
+	return clean ? 0 : -1;
+}
+
+static void load(const struct made_pair *pair)
+{
 	struct tls_pem cert = made_cert(pair), key = made_key(pair);
-	assert_non_null(id);
 	assert_int_equal(tls_identity_load_pem(id, &cert, &key, NULL), 0);
-	return id;
+}
+
+/* A server with the first pair. */
+static void start(struct http_config cfg)
+{
+	load(&first);
+	cfg.identity = id;
+	fixture_start(&f, cfg);
 }
 
 /* Connect and shake hands; 0 or GnuTLS's error. */
-static int tls_open(struct tls_client *c, const struct fixture *f, const char *priorities)
+static int tls_open(struct tls_client *c, const char *priorities)
 {
-	c->fd = client_open(f);
+	c->fd = client_open(&f);
 	assert_int_equal(gnutls_init(&c->session, GNUTLS_CLIENT), 0);
 	assert_int_equal(gnutls_priority_set_direct(c->session, priorities, NULL), 0);
 	assert_int_equal(
@@ -105,15 +125,13 @@ static int tls_post(struct tls_client *c, const char *path)
 
 TEST(serves)
 {
-	struct fixture f;
 	const char *const versions[] = {
 		"NORMAL", "NORMAL:-VERS-ALL:+VERS-TLS1.2", "NORMAL:-VERS-ALL:+VERS-TLS1.3"};
-	struct tls_identity *id = identity(&first);
-	fixture_start(&f, (struct http_config){.workers = 1, .identity = id});
+	start((struct http_config){.workers = 1});
 	atomic_store(&f.gate, true);
 	for (size_t i = 0; i < COUNT(versions); i++) {
 		struct tls_client c;
-		assert_int_equal(tls_open(&c, &f, versions[i]), 0);
+		assert_int_equal(tls_open(&c, versions[i]), 0);
 		if (i == 0) {
 			assert_int_equal(gnutls_protocol_get_version(c.session), GNUTLS_TLS1_3);
 			assert_int_equal(gnutls_cipher_get(c.session), GNUTLS_CIPHER_AES_128_GCM);
@@ -124,50 +142,40 @@ TEST(serves)
 	}
 	assert_true(fixture_idle(&f));
 	assert_int_equal(f.queued, 60);
-	assert_true(fixture_stop(&f, 1000));
-	tls_identity_free(id);
 }
 
 TEST(refuses_old_protocols)
 {
-	struct fixture f;
 	const char *const old[] = {"NORMAL:-VERS-ALL:+VERS-TLS1.1", "NORMAL:-VERS-ALL:+VERS-TLS1.0",
 		"NORMAL:-VERS-ALL:+VERS-TLS1.2:-CIPHER-ALL:+AES-128-CBC"};
-	struct tls_identity *id = identity(&first);
-	fixture_start(&f, (struct http_config){.identity = id});
+	start((struct http_config){0});
 	for (size_t i = 0; i < COUNT(old); i++) {
 		struct tls_client c;
-		assert_true(tls_open(&c, &f, old[i]) < 0);
+		assert_true(tls_open(&c, old[i]) < 0);
 		tls_close(&c);
 	}
 	assert_true(fixture_idle(&f));
-	assert_true(fixture_stop(&f, 1000));
-	tls_identity_free(id);
 }
 
 /* New handshakes get the new pair, open connections go on, a refused pair changes nothing. */
 TEST(swaps_while_serving)
 {
-	struct fixture f;
 	struct tls_client before, after, still;
-	struct tls_identity *id = identity(&first);
 	struct tls_pem cert = made_cert(&second), key = made_key(&second), wrong = made_key(&first);
-	fixture_start(&f, (struct http_config){.identity = id});
-	assert_int_equal(tls_open(&before, &f, "NORMAL"), 0);
+	start((struct http_config){0});
+	assert_int_equal(tls_open(&before, "NORMAL"), 0);
 	assert_int_equal(tls_post(&before, "/echo"), 200);
 	assert_int_equal(tls_identity_load_pem(id, &cert, &wrong, NULL), ERR_CONFLICT);
-	assert_int_equal(tls_open(&still, &f, "NORMAL"), 0);
+	assert_int_equal(tls_open(&still, "NORMAL"), 0);
 	assert_memory_equal(before.fingerprint, still.fingerprint, 32);
 	assert_int_equal(tls_identity_load_pem(id, &cert, &key, NULL), 0);
-	assert_int_equal(tls_open(&after, &f, "NORMAL"), 0);
+	assert_int_equal(tls_open(&after, "NORMAL"), 0);
 	assert_memory_not_equal(before.fingerprint, after.fingerprint, 32);
 	assert_int_equal(tls_post(&before, "/echo"), 200);
 	assert_int_equal(tls_post(&still, "/echo"), 200);
 	assert_int_equal(tls_post(&after, "/echo"), 200);
 	tls_close(&before), tls_close(&still), tls_close(&after);
 	assert_true(fixture_idle(&f));
-	assert_true(fixture_stop(&f, 1000));
-	tls_identity_free(id);
 }
 
 static void *swap_for_a_while(void *arg)
@@ -184,16 +192,14 @@ static void *swap_for_a_while(void *arg)
 
 TEST(swaps_under_handshakes)
 {
-	struct fixture f;
 	pthread_t swapper;
 	struct tls_info info;
-	struct tls_identity *id = identity(&first);
-	fixture_start(&f, (struct http_config){.identity = id});
+	start((struct http_config){0});
 	assert_int_equal(pthread_create(&swapper, NULL, swap_for_a_while, id), 0);
 	for (int i = 0; i < 40; i++) {
 		struct tls_client c;
 		assert_int_equal(
-			tls_open(&c, &f, i % 2 ? "NORMAL" : "NORMAL:-VERS-ALL:+VERS-TLS1.2"), 0);
+			tls_open(&c, i % 2 ? "NORMAL" : "NORMAL:-VERS-ALL:+VERS-TLS1.2"), 0);
 		assert_int_equal(tls_post(&c, "/echo"), 200);
 		tls_close(&c);
 	}
@@ -201,16 +207,12 @@ TEST(swaps_under_handshakes)
 	assert_true(tls_identity_info(id, &info));
 	assert_int_equal(info.generation, 61);
 	assert_true(fixture_idle(&f));
-	assert_true(fixture_stop(&f, 1000));
-	tls_identity_free(id);
 }
 
 TEST(plain_http_on_the_tls_port)
 {
-	struct fixture f;
 	struct http_stats st;
-	struct tls_identity *id = identity(&first);
-	fixture_start(&f, (struct http_config){.identity = id});
+	start((struct http_config){0});
 	for (int i = 0; i < 40; i++) {
 		int fd = client_open(&f);
 		client_text(fd, "GET /livez HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -234,7 +236,6 @@ TEST(plain_http_on_the_tls_port)
 	assert_null(strchr(f.last_log, '\n'));
 	assert_memory_equal(f.last_log, "127.0.0.1:", 10);
 	assert_non_null(strstr(f.last_log, ": the TLS handshake did not succeed (plain HTTP, "));
-	tls_identity_free(id);
 }
 
 /* Who and why: an old version, no request at all, and a request that stops in its body. */
@@ -250,11 +251,9 @@ TEST(says_how_connections_ended)
 		{"NORMAL", half, "went away in the middle of its request"},
 	};
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		struct fixture f;
 		struct tls_client c;
-		struct tls_identity *id = identity(&first);
-		fixture_start(&f, (struct http_config){.identity = id});
-		bool open = tls_open(&c, &f, cases[i].priorities) == 0;
+		start((struct http_config){0});
+		bool open = tls_open(&c, cases[i].priorities) == 0;
 		assert_int_equal(open, i > 0);
 		if (cases[i].sends)
 			assert_true(gnutls_record_send(
@@ -266,7 +265,6 @@ TEST(says_how_connections_ended)
 		assert_memory_equal(f.last_log, "127.0.0.1:", 10);
 		assert_non_null(strstr(f.last_log, cases[i].said));
 		assert_int_equal(f.logged, 1);
-		tls_identity_free(id);
 	}
 }
 
@@ -282,19 +280,17 @@ static int64_t cpu_us(void)
  * burnt. */
 TEST(half_open_handshakes)
 {
-	struct fixture f;
 	struct http_stats st;
 	struct tls_client c;
 	int fd[HALF_OPEN];
-	struct tls_identity *id = identity(&first);
 	/* Long enough for a machine that has other things to do: what follows must be over before
 	 * the first of them is. */
-	fixture_start(&f, (struct http_config){.identity = id, .header_ms = 4000});
+	start((struct http_config){.header_ms = 4000});
 	for (int i = 0; i < HALF_OPEN; i++) {
 		fd[i] = client_open(&f);
 		client_send(fd[i], "\x16\x03\x01\x02\x00\x01\x00\x01", i % 2 ? 8 : 3);
 	}
-	assert_int_equal(tls_open(&c, &f, "NORMAL"), 0);
+	assert_int_equal(tls_open(&c, "NORMAL"), 0);
 	assert_int_equal(tls_post(&c, "/echo"), 200);
 	/* served beside all of them, not after they had gone */
 	http_server_stats(f.server, &st);
@@ -315,7 +311,6 @@ TEST(half_open_handshakes)
 	assert_true(fixture_stop(&f, 1000));
 	assert_memory_equal(f.last_log, "127.0.0.1:", 10);
 	assert_non_null(strstr(f.last_log, ": closed after 4 s without a request"));
-	tls_identity_free(id);
 }
 
 /* An API server opens connections that it does not need at once, and uses them later. What begins a
@@ -323,14 +318,12 @@ TEST(half_open_handshakes)
 TEST(unused_connection_is_kept)
 {
 	static const char line[] = "POST /echo HTTP/1.1\r\n";
-	struct fixture f;
 	struct tls_client used, unused, slow;
 	struct http_stats st;
-	struct tls_identity *id = identity(&first);
-	fixture_start(&f, (struct http_config){.identity = id, .header_ms = 300});
-	assert_int_equal(tls_open(&used, &f, "NORMAL"), 0);
-	assert_int_equal(tls_open(&unused, &f, "NORMAL:-VERS-ALL:+VERS-TLS1.2"), 0);
-	assert_int_equal(tls_open(&slow, &f, "NORMAL"), 0);
+	start((struct http_config){.header_ms = 300});
+	assert_int_equal(tls_open(&used, "NORMAL"), 0);
+	assert_int_equal(tls_open(&unused, "NORMAL:-VERS-ALL:+VERS-TLS1.2"), 0);
+	assert_int_equal(tls_open(&slow, "NORMAL"), 0);
 	nap_ms(800);
 	assert_int_equal(tls_post(&used, "/echo"), 200);
 	http_server_stats(f.server, &st);
@@ -345,27 +338,21 @@ TEST(unused_connection_is_kept)
 	assert_int_equal(st.timed_out, 1);
 	assert_true(fixture_stop(&f, 1000));
 	assert_int_equal(f.logged, 1);
-	tls_identity_free(id);
 }
 
 /* Without a pair the server stands, and serves as soon as there is one. */
 TEST(waits_for_a_pair)
 {
-	struct fixture f;
 	struct tls_client c;
-	struct tls_identity *id = tls_identity_new();
 	fixture_start(&f, (struct http_config){.identity = id});
-	assert_true(tls_open(&c, &f, "NORMAL") < 0);
+	assert_true(tls_open(&c, "NORMAL") < 0);
 	tls_close(&c);
-	struct tls_pem cert = made_cert(&first), key = made_key(&first);
-	assert_int_equal(tls_identity_load_pem(id, &cert, &key, NULL), 0);
-	assert_int_equal(tls_open(&c, &f, "NORMAL"), 0);
+	load(&first);
+	assert_int_equal(tls_open(&c, "NORMAL"), 0);
 	assert_int_equal(tls_post(&c, "/echo"), 200);
 	tls_close(&c);
-	assert_true(fixture_stop(&f, 1000));
-	tls_identity_free(id);
 }
 
-TESTS_WITHIN(make_all, free_all, serves, refuses_old_protocols, swaps_while_serving,
+TESTS_ALL(make_all, free_all, set_up, tear_down, serves, refuses_old_protocols, swaps_while_serving,
 	swaps_under_handshakes, plain_http_on_the_tls_port, says_how_connections_ended,
 	half_open_handshakes, unused_connection_is_kept, waits_for_a_pair)
