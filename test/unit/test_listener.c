@@ -187,5 +187,6 @@ TEST(test_what_peers_are_called)
 	assert_string_equal(text, "?");
 }
 
-TESTS(test_what_an_address_is, test_what_is_said_of_another, test_the_socket, test_all_addresses,
-	test_one_that_is_taken, test_what_peers_are_called)
+TESTS(test_what_an_address_is, test_what_is_said_of_another, test_the_socket,
+	test_room_for_what_is_not_taken, test_all_addresses, test_one_that_is_taken,
+	test_what_peers_are_called)
