@@ -115,6 +115,12 @@ void kube_store_delete(struct kube_store *s, const char *name)
 	(void)pthread_mutex_unlock(&s->lock);
 }
 
+void kube_store_remove(struct kube_store *s, const char *name)
+{
+	kube_store_put(s, name, NULL, NULL, "[]");
+	kube_store_delete(s, name);
+}
+
 void kube_store_pod(struct kube_store *s, const char *namespace, const char *name, const char *uid,
 	const char *phase, const char *more)
 {

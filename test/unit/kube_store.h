@@ -30,6 +30,8 @@ void kube_store_put(struct kube_store *s, const char *name, const char *spec, co
 	const char *finalizers);
 /* As kubectl delete does: gone, or deleting while it has finalizers. */
 void kube_store_delete(struct kube_store *s, const char *name);
+/* Deleted, and nobody has a finalizer on it: it is gone. */
+void kube_store_remove(struct kube_store *s, const char *name);
 /* Make or change a pod. more: of its metadata, "'labels':{…},'annotations':{…}", or NULL; phase:
  * "Running". uid NULL: it is gone. Another uid is another pod: the old one goes first. */
 void kube_store_pod(struct kube_store *s, const char *namespace, const char *name, const char *uid,
@@ -70,6 +72,8 @@ void kube_store_fault(struct kube_store *s, enum store_fault what, const char *m
 void kube_store_heal(struct kube_store *s);
 /* Watches stand still (caches get stale), or tell what happened meanwhile. */
 void kube_store_mute(struct kube_store *s, bool yes);
+/* Watches have told what happened so far, and from now on stand still. */
+void kube_store_hush(struct kube_store *s);
 /* Remember everything; then etcd is restored from that: versions go back, too, and API servers
  * begin anew. Once. */
 void kube_store_backup(struct kube_store *s);

@@ -195,3 +195,9 @@ void kube_store_mute(struct kube_store *s, bool yes)
 	(void)pthread_cond_signal(&s->feed);
 	(void)pthread_mutex_unlock(&s->lock);
 }
+
+void kube_store_hush(struct kube_store *s)
+{
+	api_nap(200);
+	kube_store_mute(s, true);
+}

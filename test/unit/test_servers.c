@@ -164,17 +164,7 @@ static bool says(struct fixture *f, const char *name, const char *message)
 
 static struct fixture fix;
 
-FIXTURE(set_up)
-{
-	fixture_init(&fix);
-	return 0;
-}
-
-FIXTURE(tear_down)
-{
-	fixture_release(&fix);
-	return 0;
-}
+FIXTURES(fixture_init, fixture_release)
 
 TEST(test_the_picture_follows)
 {
@@ -189,8 +179,7 @@ TEST(test_the_picture_follows)
 		"{'address':'10.0.0.1:1','drain':true,'gpus':[{'model':'x','memory':'1G'}]}", NULL,
 		NULL);
 	assert_true(shows(&fix, "a! ab b"));
-	kube_store_put(fix.store, "b", NULL, NULL, "[]");
-	kube_store_delete(fix.store, "b");
+	kube_store_remove(fix.store, "b");
 	assert_true(shows(&fix, "a! ab"));
 	kube_store_server(fix.store, "b", 3, 16000, "");
 	assert_true(shows(&fix, "a! ab b"));
@@ -224,8 +213,7 @@ TEST(test_edit_after_others)
 	struct say s = {.message = "second"};
 	char *text;
 
-	api_nap(200);
-	kube_store_mute(fix.store, true);
+	kube_store_hush(fix.store);
 	kube_store_put(fix.store, "b", NULL,
 		"{'version':1,'future':7,'gpus':[{'id':'gpu-0','memory':8000000000,'fit':true}],"
 		"'conditions':[{'type':'Fresh','status':'True','reason':'First'}]}",
@@ -240,8 +228,7 @@ TEST(test_edit_after_others)
 	assert_non_null(strstr(text, "\"future\":7"));
 	free(text);
 	/* Deleted behind our back. */
-	kube_store_put(fix.store, "b", NULL, NULL, "[]");
-	kube_store_delete(fix.store, "b");
+	kube_store_remove(fix.store, "b");
 	s.message = "third";
 	assert_int_equal(edit(&fix, "b", &s, 2000), ERR_NOTFOUND);
 	assert_true(shows(&fix, "a"));
@@ -406,8 +393,7 @@ TEST(test_unreadable_for_a_moment)
 	struct say s = {.message = "x"};
 	char *text, version[32];
 
-	api_nap(200);
-	kube_store_mute(fix.store, true);
+	kube_store_hush(fix.store);
 	kube_store_put(fix.store, "a", NULL, "{'version':1}", NULL);
 	text = kube_store_text(fix.store, "a");
 	assert_non_null(strstr(text, "\"resourceVersion\":\""));
@@ -427,8 +413,7 @@ TEST(test_unreadable_answer)
 	struct say s = {.message = "x"};
 	size_t asked;
 
-	api_nap(200);
-	kube_store_mute(fix.store, true);
+	kube_store_hush(fix.store);
 	kube_store_put(fix.store, "a", NULL, "{'claims':7}", NULL);
 	assert_int_equal(edit(&fix, "a", &s, 1000), ERR_INVALID);
 	asked = api_seen_count(fix.api);
@@ -443,8 +428,7 @@ TEST(test_list_and_commits)
 	struct say s = {.message = "x"};
 	char *b, version[32];
 
-	api_nap(200);
-	kube_store_mute(fix.store, true);
+	kube_store_hush(fix.store);
 	b = kube_store_text(fix.store, "b");
 	(void)snprintf(
 		version, sizeof(version), "%llu", (unsigned long long)servers_version(fix.s, "b"));
@@ -461,8 +445,7 @@ TEST(test_list_and_commits)
 	servers_watch_app.listing(fix.s);
 	s.message = "z";
 	assert_int_equal(edit(&fix, "a", &s, 1000), 0);
-	kube_store_put(fix.store, "a", NULL, NULL, "[]");
-	kube_store_delete(fix.store, "a");
+	kube_store_remove(fix.store, "a");
 	tell(&fix, b);
 	servers_watch_app.listed(fix.s, "1000000");
 	assert_true(shows(&fix, "b"));
@@ -492,8 +475,7 @@ TEST(test_r15_half_a_list_is_hearsay)
 {
 	char *a, *b, *c;
 
-	api_nap(200);
-	kube_store_mute(fix.store, true);
+	kube_store_hush(fix.store);
 	kube_store_server(fix.store, "c", 1, 1000, "");
 	a = kube_store_text(fix.store, "a");
 	b = kube_store_text(fix.store, "b");
@@ -519,10 +501,8 @@ TEST(test_r15_half_a_list_is_hearsay)
 
 TEST(test_refresh)
 {
-	api_nap(200);
-	kube_store_mute(fix.store, true);
-	kube_store_put(fix.store, "b", NULL, NULL, "[]");
-	kube_store_delete(fix.store, "b");
+	kube_store_hush(fix.store);
+	kube_store_remove(fix.store, "b");
 	kube_store_server(fix.store, "c", 1, 1000, "");
 	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 2000, &fix.e), 0);
 	assert_true(shows(&fix, "a c"));
@@ -613,23 +593,34 @@ TEST(test_restored_and_asked)
 	assert_int_equal(kube_restores(fix.kube), asked);
 }
 
+/* The state of a server that this text shows. */
+static struct held *read_held(struct fixture *f, const char *text)
+{
+	struct json j = {0};
+	char *copy = NULL;
+	struct held *h;
+
+	assert_int_equal(json_read_copy(&j, text, strlen(text), 10000, &copy, &f->e), 0);
+	h = held_read(&j, json_root(&j), &f->e);
+	assert_non_null(h);
+	json_release(&j);
+	free(copy);
+	return h;
+}
+
 /* What a commit meets is older than what was known: with it an older name of the machine may have
  * come back, of which a list tells. */
 TEST(test_r15_what_a_restore_brings_back_is_hearsay)
 {
 	struct say s = {.message = "new"};
-	struct json j = {0};
-	char *before, *copy = NULL;
 	struct held *h;
+	char *before;
 
 	before = kube_store_text(fix.store, "a");
 	assert_int_equal(edit(&fix, "a", &s, 2000), 0);
-	api_nap(200);
-	kube_store_mute(fix.store, true);
+	kube_store_hush(fix.store);
 	assert_true(is_open(&fix, "a"));
-	assert_int_equal(json_read_copy(&j, before, strlen(before), 10000, &copy, &fix.e), 0);
-	h = held_read(&j, json_root(&j), &fix.e);
-	assert_non_null(h);
+	h = read_held(&fix, before);
 	pthread_mutex_lock(&fix.s->lock);
 	h->known = servers_find(fix.s, "a")->held->number;
 	assert_true(h->number < h->known);
@@ -639,8 +630,6 @@ TEST(test_r15_what_a_restore_brings_back_is_hearsay)
 	assert_false(is_open(&fix, "a"));
 	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 2000, &fix.e), 0);
 	assert_true(is_open(&fix, "a"));
-	json_release(&j);
-	free(copy);
 	free(before);
 }
 
@@ -664,19 +653,12 @@ static char *holds(struct fixture *f, const char *claims)
 /* A commit of ours meets this state of a, which nobody has shown. */
 static void meet(struct fixture *f, const char *text)
 {
-	struct json j = {0};
-	char *copy = NULL;
-	struct held *h;
+	struct held *h = read_held(f, text);
 
-	assert_int_equal(json_read_copy(&j, text, strlen(text), 10000, &copy, &f->e), 0);
-	h = held_read(&j, json_root(&j), &f->e);
-	assert_non_null(h);
 	(void)pthread_mutex_lock(&f->s->lock);
 	h->known = servers_find(f->s, "a")->held->number;
 	assert_true(servers_put(f->s, h));
 	(void)pthread_mutex_unlock(&f->s->lock);
-	json_release(&j);
-	free(copy);
 }
 
 /* What a refusal counts of a's GPU; and whether there may be more room than before. */
@@ -862,8 +844,7 @@ TEST(test_elsewhere_beside_a_gap)
 
 	kube_store_server(fix.store, "c", 1, 8000, "");
 	assert_true(shows(&fix, "a b c"));
-	kube_store_put(fix.store, "a", NULL, NULL, "[]");
-	kube_store_delete(fix.store, "a");
+	kube_store_remove(fix.store, "a");
 	assert_true(shows(&fix, "b c"));
 	/* memory that says something else than what is written to it */
 	arena_init(&a, 4096);
