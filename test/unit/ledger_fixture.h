@@ -49,15 +49,27 @@ void replica_release(struct replica *r);
 /* A store and nothing in it; then servers are added; then the replica begins. */
 void ledger_fixture_init(struct ledger_fixture *f);
 void ledger_fixture_begin(struct ledger_fixture *f);
+/* The servers that these letters name, each with one GPU of 16000 MB; then the replica begins. */
+void ledger_fixture_begin_with(struct ledger_fixture *f, const char *letters);
 void ledger_fixture_release(struct ledger_fixture *f);
+/* What others do while a review waits may come too late on a machine that stands still: tried up to
+ * five times, until it says that it did not, each time with a fixture that has not begun. */
+bool ledger_in_time(struct ledger_fixture *f, bool (*tried)(void));
 
 /* Take, as demand_init() reads it, in namespace lab, within ms; 0: without a deadline. The pod's
  * name is its uid. */
 int ledger_take_in(struct replica *r, struct arena *a, const char *uid, const char *name,
 	const char *demand, int ms, bool dry_run, struct claim_answer *ret, struct err *err);
 int ledger_take(struct ledger_fixture *f, const char *uid, const char *demand, int ms);
+/* One GPU, whole, for a pod that is called otherwise than its uid; within 5 s. */
+int ledger_take_one(struct ledger_fixture *f, const char *uid, const char *name, bool dry_run);
 void ledger_must_take(struct ledger_fixture *f, const char *uid, const char *demand);
 /* Refused with that reason. */
+#define ASSERT_REFUSED(f, call, why)                                                               \
+	do {                                                                                       \
+		assert_int_equal(call, ERR_REFUSED);                                               \
+		assert_string_equal((f)->e.reason, why);                                           \
+	} while (0)
 void ledger_must_refuse(
 	struct ledger_fixture *f, const char *uid, const char *demand, const char *reason);
 /* May it wait (law W2)? */

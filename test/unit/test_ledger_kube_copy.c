@@ -49,8 +49,7 @@ TEST(what_is_found_is_taken)
 /* Rule R4: only after a list, which shows what the watch has not told. */
 TEST(a_no_rests_on_a_fresh_list)
 {
-	kube_store_server(fix.store, "a", 1, 16000, "");
-	ledger_fixture_begin(&fix);
+	ledger_fixture_begin_with(&fix, "a");
 	ledger_must_take(&fix, "u1", "app c 1 60%");
 	ledger_must_refuse(&fix, "u2", "app c 1 60%", "NoCapacity");
 	assert_non_null(strstr(fix.e.msg, "now would fit: 1 GPU with 40 %"));
@@ -148,8 +147,7 @@ TEST(a_server_for_others_is_chosen_anew)
 /* Law W2, by all servers since there is a filter. */
 TEST(never_is_said_of_all_servers)
 {
-	kube_store_server(fix.store, "a", 1, 16000, "");
-	ledger_fixture_begin(&fix);
+	ledger_fixture_begin_with(&fix, "a");
 	assert_int_equal(ledger_could_ever(&fix, "app c 1 100%", 5000), 0);
 	assert_int_equal(ledger_could_ever(&fix, "app c 2 100%", 5000), ERR_REFUSED);
 	ledger_must_take(&fix, "u1", "app c 1 100%");
