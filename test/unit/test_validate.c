@@ -17,6 +17,30 @@
 
 #define PLAN_AT "/metadata/annotations/poolgate.io~1plan"
 
+static struct fixture fix;
+
+FIXTURES(fixture_init, fixture_release)
+
+/* What came of a row's pod: NULL: it is allowed. */
+static void expect(size_t row, int rc, const char *reason, const char *path)
+{
+	if ((rc < 0) != (reason != NULL) || (rc < 0 && (strcmp(fix.err.reason, reason) != 0 ||
+							       strcmp(fix.err.path, path) != 0)))
+		fail_msg("row %zu gives %d %s %s: %s", row, rc, fix.err.reason, fix.err.path,
+			fix.err.msg);
+}
+
+/* Frees the pod. NULL: any. */
+static void must_refuse(char *pod, const char *reason, const char *path)
+{
+	if (fixture_validate(&fix, pod) != ERR_REFUSED ||
+		(reason && strcmp(fix.err.reason, reason) != 0) ||
+		(path && strcmp(fix.err.path, path) != 0))
+		fail_msg("not refused by %s at %s, but by %s at %s: %s", reason ? reason : "any",
+			path ? path : "any", fix.err.reason, fix.err.path, fix.err.msg);
+	free(pod);
+}
+
 /* ---- pods without a plan ---- */
 
 /* pod; reason of the refusal or NULL; path of the refusal, or a piece of the warning */
@@ -102,76 +126,59 @@ static const struct {
 
 TEST(test_pods_without_a_plan)
 {
-	struct fixture f;
-
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(plain); i++) {
-		int rc = fixture_validate(&f, plain[i].pod);
-		const struct warnings *w = &f.validation.warnings;
+		int rc = fixture_validate(&fix, plain[i].pod);
+		const struct warnings *w = &fix.validation.warnings;
 
-		if ((rc < 0) != (plain[i].reason != NULL))
-			fail_msg("row %zu gives %d %s: %s", i, rc, f.err.reason, f.err.msg);
+		expect(i, rc, plain[i].reason, plain[i].says);
 		if (rc < 0) {
-			assert_string_equal(f.err.reason, plain[i].reason);
-			assert_string_equal(f.err.path, plain[i].says);
-			assert_int_not_equal(f.err.msg[0], 0);
+			assert_int_not_equal(fix.err.msg[0], 0);
 			continue;
 		}
-		assert_false(f.validation.claims);
+		assert_false(fix.validation.claims);
 		if (w->n != (plain[i].says ? 1U : 0U))
 			fail_msg("row %zu warns %zu times", i, w->n);
 		if (plain[i].says && !strstr(w->text[0].at, plain[i].says))
 			fail_msg("row %zu warns %s", i, w->text[0].at);
 	}
-	fixture_release(&f);
 }
 
 TEST(test_namespaces_that_are_never_touched)
 {
 	static const char *const names[] = {"kube-system", "kube-public"};
-	struct fixture f;
 
-	fixture_init(&f);
 	for (size_t i = 0; i < 2; i++) {
-		const struct json_node *pod = fixture_pod(&f, POD(ON "}", APP));
+		const struct json_node *pod = fixture_pod(&fix, POD(ON "}", APP));
 
-		assert_int_equal(validate_create(&f.world, &f.json, pod, slice_of(names[i]),
-					 &f.scratch, &f.validation, &f.err),
+		assert_int_equal(validate_create(&fix.world, &fix.json, pod, slice_of(names[i]),
+					 &fix.scratch, &fix.validation, &fix.err),
 			0);
-		assert_false(f.validation.claims);
+		assert_false(fix.validation.claims);
 	}
-	fixture_release(&f);
 }
 
 TEST(test_the_secret_rule_is_a_setting)
 {
-	struct fixture f;
-
-	fixture_init(&f);
-	f.config.secret_without_claim = false;
+	fix.config.secret_without_claim = false;
 	assert_int_equal(
-		fixture_validate(&f,
+		fixture_validate(&fix,
 			POD("'labels':{}", PLAIN "," SECRET("'secret':{'secretName':'" CA "'}"))),
 		0);
-	fixture_release(&f);
 }
 
 /* More containers than any kubelet runs must not lead around the rules. */
 TEST(test_no_rule_is_lost_in_a_crowd)
 {
-	struct fixture f;
 	struct buf b;
 
-	fixture_init(&f);
 	buf_init(&b, 1 << 20);
 	buf_str(&b, "{\"metadata\":{},\"spec\":{\"volumes\":[{\"name\":\"s\",\"secret\":"
 		    "{\"secretName\":\"" CA "\"}}],\"containers\":[");
 	for (int i = 0; i < 5000; i++)
 		buf_fmt(&b, "%s{\"name\":\"c%d\"}", i ? "," : "", i);
 	buf_str(&b, "]}}");
-	assert_true(fixture_validate(&f, b.data) < 0);
+	assert_true(fixture_validate(&fix, b.data) < 0);
 	buf_release(&b);
-	fixture_release(&f);
 }
 
 /* ---- pods with a plan ---- */
@@ -301,49 +308,36 @@ static const struct {
 
 TEST(test_forged_pods)
 {
-	struct fixture f;
-	char *live;
+	char *live = fixture_inject(&fix, RICH);
 
-	fixture_init(&f);
-	live = fixture_inject(&f, RICH);
 	for (size_t i = 0; i < COUNT(forged); i++) {
 		char *pod = fixture_change(live, forged[i].change);
-		int rc;
+		int rc = fixture_validate(&fix, pod);
 
-		fixture_raw(&f, pod);
-		rc = validate_create(&f.world, &f.json, json_root(&f.json), SLICE("ml"), &f.scratch,
-			&f.validation, &f.err);
-		if ((rc < 0) != (forged[i].reason != NULL))
-			fail_msg("row %zu gives %d %s %s: %s", i, rc, f.err.reason, f.err.path,
-				f.err.msg);
-		if (rc < 0) {
-			assert_string_equal(f.err.reason, forged[i].reason);
-			if (strcmp(f.err.path, forged[i].path) != 0)
-				fail_msg("row %zu: path %s, not %s", i, f.err.path, forged[i].path);
-		} else {
-			assert_true(f.validation.claims);
-			assert_int_equal(f.validation.demand.n_containers, 2);
+		expect(i, rc, forged[i].reason, forged[i].path);
+		if (rc == 0) {
+			assert_true(fix.validation.claims);
+			assert_int_equal(fix.validation.demand.n_containers, 2);
 		}
 		free(pod);
 	}
 	free(live);
-	fixture_release(&f);
 }
 
 /* ---- forged plans ---- */
 
 /* The pod with `from` replaced by `to` in its plan; fails when `from` is not there. */
-static char *forge(struct fixture *f, const char *live, const char *from, const char *to)
+static char *forge(const char *live, const char *from, const char *to)
 {
 	struct slice plan;
 	struct pod pod;
 	const char *at;
-	struct buf b;
-	char *ops, *out, *from2 = fixture_quotes(from), *to2 = fixture_quotes(to);
+	struct buf b, ops;
+	char *out, *from2 = fixture_quotes(from), *to2 = fixture_quotes(to);
 
-	fixture_raw(f, live);
-	pod_glance(&f->json, json_root(&f->json), &pod);
-	plan = arena_slice(&f->scratch, pod_annotation(&pod, ANN_PLAN, &f->scratch));
+	fixture_raw(&fix, live);
+	pod_glance(&fix.json, json_root(&fix.json), &pod);
+	plan = arena_slice(&fix.scratch, pod_annotation(&pod, ANN_PLAN, &fix.scratch));
 	assert_non_null(plan.at);
 	at = strstr(plan.at, from2);
 	if (!at)
@@ -352,21 +346,13 @@ static char *forge(struct fixture *f, const char *live, const char *from, const 
 	buf_add(&b, plan.at, (size_t)(at - plan.at));
 	buf_str(&b, to2);
 	buf_str(&b, at + strlen(from2));
-	ops = malloc(b.len * 2 + 200);
-	strcpy(ops, "[{\"op\":\"replace\",\"path\":\"" PLAN_AT "\",\"value\":");
-	out = ops + strlen(ops);
-	{
-		struct buf quoted;
-
-		buf_init(&quoted, 1 << 20);
-		buf_json_str(&quoted, buf_as_slice(&b));
-		memcpy(out, quoted.data, quoted.len + 1);
-		buf_release(&quoted);
-	}
-	strcat(ops, "}]");
-	out = fixture_apply(live, ops);
+	buf_init(&ops, 1 << 20);
+	buf_str(&ops, "[{\"op\":\"replace\",\"path\":\"" PLAN_AT "\",\"value\":");
+	buf_json_str(&ops, buf_as_slice(&b));
+	buf_str(&ops, "}]");
+	out = fixture_apply(live, ops.data);
 	buf_release(&b);
-	free(ops);
+	buf_release(&ops);
 	free(from2);
 	free(to2);
 	return out;
@@ -414,64 +400,36 @@ static const struct {
 
 TEST(test_forged_plans)
 {
-	struct fixture f;
-	char *live;
+	char *live = fixture_inject(&fix, RICH);
 
-	fixture_init(&f);
-	live = fixture_inject(&f, RICH);
 	for (size_t i = 0; i < COUNT(plans); i++) {
-		char *pod;
-		int rc;
+		char *pod = forge(live, plans[i].from, plans[i].to);
 
-		pod = forge(&f, live, plans[i].from, plans[i].to);
-		fixture_raw(&f, pod);
-		rc = validate_create(&f.world, &f.json, json_root(&f.json), SLICE("ml"), &f.scratch,
-			&f.validation, &f.err);
-		if ((rc < 0) != (plans[i].reason != NULL))
-			fail_msg("row %zu gives %d %s %s: %s", i, rc, f.err.reason, f.err.path,
-				f.err.msg);
-		if (rc < 0) {
-			if (strcmp(f.err.reason, plans[i].reason) != 0)
-				fail_msg("row %zu: %s %s", i, f.err.reason, f.err.msg);
-			if (strcmp(f.err.path, plans[i].path) != 0)
-				fail_msg("row %zu: path %s, not %s", i, f.err.path, plans[i].path);
-		}
+		expect(i, fixture_validate(&fix, pod), plans[i].reason, plans[i].path);
 		free(pod);
 	}
 	free(live);
-	fixture_release(&f);
 }
 
 /* The profile was changed between the two hooks, or the plan is forged: nobody can tell, so it is
  * made anew. */
 TEST(test_another_version_of_the_profile)
 {
-	struct fixture f;
-	char *live, *pod;
+	char *live = fixture_inject(&fix, RICH);
 
-	fixture_init(&f);
-	live = fixture_inject(&f, RICH);
 	/* Another client's part of it: this pod is as it would be written now. */
-	f.profiles[0].hash++;
-	assert_int_equal(fixture_validate(&f, live), 0);
-	f.config.total_gpu_mb++;
-	assert_int_equal(fixture_validate(&f, live), ERR_REFUSED);
-	assert_string_equal(f.err.reason, "ProfileChanged");
-	assert_string_equal(f.err.path, PLAN_AT);
+	fix.profiles[0].hash++;
+	assert_int_equal(fixture_validate(&fix, live), 0);
+	fix.config.total_gpu_mb++;
+	must_refuse(strdup(live), "ProfileChanged", PLAN_AT);
 	/* What is wrong is the plan, wherever it was noticed. */
-	f.config.total_gpu_mb--;
-	pod = fixture_change(live, "[" REMOVE("/spec/volumes") "]");
-	assert_int_equal(fixture_validate(&f, pod), ERR_REFUSED);
-	assert_string_equal(f.err.reason, "ProfileChanged");
-	assert_string_equal(f.err.path, PLAN_AT);
-	free(pod);
-	f.config.total_gpu_mb++;
-	f.profiles[0].hash--;
-	assert_int_equal(fixture_validate(&f, live), ERR_REFUSED);
-	assert_string_equal(f.err.reason, "PlanMismatch");
-	assert_string_equal(f.err.path, PLAN_AT);
+	fix.config.total_gpu_mb--;
+	must_refuse(
+		fixture_change(live, "[" REMOVE("/spec/volumes") "]"), "ProfileChanged", PLAN_AT);
+	fix.config.total_gpu_mb++;
+	fix.profiles[0].hash--;
+	must_refuse(strdup(live), "PlanMismatch", PLAN_AT);
 	free(live);
-	fixture_release(&f);
 }
 
 /* A plan that claims one percent, and says that it need not be looked at: by an unknown profile, by
@@ -482,27 +440,21 @@ TEST(test_lies_about_the_launcher)
 		{"'profile':'bitfusion'", "'profile':'unknown'"},
 		{"'mode':'full'", "'mode':'injection'"},
 	};
-	struct fixture f;
 
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(lies); i++) {
-		char *live = fixture_inject(
-			&f, POD(ON "}", "'containers':[{'name':'a','command':['x']," ASKS(1) "}]"));
+		char *live = fixture_inject(&fix,
+			POD(ON "}", "'containers':[{'name':'a','command':['x']," ASKS(1) "}]"));
 		char *poor = fixture_change(
 			live, "[" REPLACE(A "/resources",
 				      "{'limits':{'bitfusion.io/gpu':1},'requests':{'bitfusion.io/"
 				      "gpu':1}}") "]");
-		char *less = forge(&f, poor, "'percent':100,'units':100", "'percent':1,'units':1");
-		char *lie = forge(&f, less, lies[i][0], lies[i][1]), *pod = lie;
+		char *less = forge(poor, "'percent':100,'units':100", "'percent':1,'units':1");
+		char *lie = forge(less, lies[i][0], lies[i][1]), *pod = lie;
 
 		if (i == 1)
-			pod = forge(&f, lie, "'command':'wrapped','argv':7", "'command':'none'");
-		fixture_raw(&f, pod);
-		assert_int_equal(validate_create(&f.world, &f.json, json_root(&f.json), SLICE("ml"),
-					 &f.scratch, &f.validation, &f.err),
-			ERR_REFUSED);
-		assert_string_equal(f.err.reason, i ? "PlanMismatch" : "ProfileChanged");
-		assert_string_equal(f.err.path, i ? A "/command" : PLAN_AT);
+			pod = forge(lie, "'command':'wrapped','argv':7", "'command':'none'");
+		must_refuse(strdup(pod), i ? "PlanMismatch" : "ProfileChanged",
+			i ? A "/command" : PLAN_AT);
 		if (pod != lie)
 			free(pod);
 		free(lie);
@@ -510,83 +462,58 @@ TEST(test_lies_about_the_launcher)
 		free(poor);
 		free(live);
 	}
-	fixture_release(&f);
 }
 
 TEST(test_own_launcher)
 {
-	struct fixture f;
-	char *live, *pod;
-
-	fixture_init(&f);
-	live = fixture_inject(&f,
+	char *live = fixture_inject(&fix,
 		POD(ON "}", "'containers':[{'name':'a','command':['/bin/bash','-c','bitfusion run "
 			    "-n 1 -p 1 -- python t.py']," ASKS(1) "}]"));
-	assert_int_equal(f.mutation.plan.containers[0].command, COMMAND_OWN);
-	assert_int_equal(fixture_validate(&f, live), 0);
-	pod = fixture_change(live, "[" REPLACE(A "/command/2", "'bitfusion run -n 4 -- x'") "]");
-	assert_int_equal(fixture_validate(&f, pod), ERR_REFUSED);
-	assert_string_equal(f.err.path, A "/command");
-	free(pod);
-	pod = fixture_change(live, "[" REPLACE(A "/command/2", "'python t.py'") "]");
-	assert_int_equal(fixture_validate(&f, pod), ERR_REFUSED);
-	assert_string_equal(f.err.path, A "/command");
-	free(pod);
+
+	assert_int_equal(fix.mutation.plan.containers[0].command, COMMAND_OWN);
+	assert_int_equal(fixture_validate(&fix, live), 0);
+	must_refuse(
+		fixture_change(live, "[" REPLACE(A "/command/2", "'bitfusion run -n 4 -- x'") "]"),
+		NULL, A "/command");
+	must_refuse(fixture_change(live, "[" REPLACE(A "/command/2", "'python t.py'") "]"), NULL,
+		A "/command");
 	free(live);
-	fixture_release(&f);
 }
 
 /* Rule R13: for so long its GPUs may have to be kept. */
 TEST(test_grace_period)
 {
-	struct fixture f;
-	char *live;
+	char *live = fixture_inject(&fix, POD(ON "}", "'terminationGracePeriodSeconds':3601," APP));
 
-	fixture_init(&f);
-	live = fixture_inject(&f, POD(ON "}", "'terminationGracePeriodSeconds':3601," APP));
-	assert_int_equal(fixture_validate(&f, live), 0);
-	f.config.max_grace_s = 3601;
-	assert_int_equal(fixture_validate(&f, live), 0);
-	f.config.max_grace_s = 3600;
-	assert_int_equal(fixture_validate(&f, live), ERR_INVALID);
-	assert_string_equal(f.err.path, "/spec/terminationGracePeriodSeconds");
-	assert_string_equal(f.err.msg,
+	assert_int_equal(fixture_validate(&fix, live), 0);
+	fix.config.max_grace_s = 3601;
+	assert_int_equal(fixture_validate(&fix, live), 0);
+	fix.config.max_grace_s = 3600;
+	assert_int_equal(fixture_validate(&fix, live), ERR_INVALID);
+	assert_string_equal(fix.err.path, "/spec/terminationGracePeriodSeconds");
+	assert_string_equal(fix.err.msg,
 		"found 3601, expected at most 3600 for a pod that asks for GPUs: so long its GPUs "
 		"may have to be kept after it was deleted by force");
 	free(live);
 	/* who asks for none may run on as long as he likes */
 	assert_int_equal(
-		fixture_validate(&f, POD(ON "}", "'terminationGracePeriodSeconds':7200," PLAIN)),
+		fixture_validate(&fix, POD(ON "}", "'terminationGracePeriodSeconds':7200," PLAIN)),
 		0);
-	fixture_release(&f);
 }
 
 TEST(test_servers)
 {
-	struct fixture f;
-	char *live, *pod;
+	char *live = fixture_inject(&fix, POD(ON ",'poolgate.io/launcher':'lupine'}",
+						  "'containers':[{'name':'a'," ASKS(1) "}]"));
 
-	fixture_init(&f);
-	live = fixture_inject(&f, POD(ON ",'poolgate.io/launcher':'lupine'}",
-					  "'containers':[{'name':'a'," ASKS(1) "}]"));
-	assert_int_equal(fixture_validate(&f, live), 0);
-	pod = forge(&f, live, "10.0.0.1:14833", "10.6.6.6:14833");
-	assert_int_equal(fixture_validate(&f, pod), ERR_REFUSED);
-	free(pod);
-	pod = forge(&f, live, "'name':'gpu-01'", "'name':'gpu-02'");
-	assert_int_equal(fixture_validate(&f, pod), ERR_REFUSED);
-	assert_string_equal(f.err.reason, "ServerTaken");
-	free(pod);
-	pod = forge(&f, live, ",'servers':[{'name':'gpu-01','address':'10.0.0.1:14833'}]", "");
-	assert_int_equal(fixture_validate(&f, pod), ERR_REFUSED);
-	assert_string_equal(f.err.reason, "PlanMismatch");
-	free(pod);
-	pod = fixture_change(live, "[" REPLACE(A "/env/0/value", "'10.6.6.6:1'") "]");
-	assert_int_equal(fixture_validate(&f, pod), ERR_REFUSED);
-	assert_string_equal(f.err.path, A "/env/0");
-	free(pod);
+	assert_int_equal(fixture_validate(&fix, live), 0);
+	must_refuse(forge(live, "10.0.0.1:14833", "10.6.6.6:14833"), NULL, NULL);
+	must_refuse(forge(live, "'name':'gpu-01'", "'name':'gpu-02'"), "ServerTaken", NULL);
+	must_refuse(forge(live, ",'servers':[{'name':'gpu-01','address':'10.0.0.1:14833'}]", ""),
+		"PlanMismatch", NULL);
+	must_refuse(fixture_change(live, "[" REPLACE(A "/env/0/value", "'10.6.6.6:1'") "]"), NULL,
+		A "/env/0");
 	free(live);
-	fixture_release(&f);
 }
 
 /* A launcher that is told one host: a plan with two servers is none of ours. */
@@ -594,23 +521,17 @@ TEST(test_one_server)
 {
 	static struct profile_env host = {
 		.name = {"LUPINE_SERVER", 13}, .value = {"{server_host}", 13}};
-	struct fixture f;
-	char *live, *pod;
+	char *live;
 
-	fixture_init(&f);
-	f.profiles[2].env = &host;
-	f.profiles[2].one_server = true;
-	live = fixture_inject(&f, POD(ON ",'poolgate.io/launcher':'lupine'}",
-					  "'containers':[{'name':'a'," ASKS(1) "}]"));
-	assert_int_equal(fixture_validate(&f, live), 0);
-	pod = forge(&f, live, "'address':'10.0.0.1:14833'}",
-		"'address':'10.0.0.1:14833'},{'name':'gpu-02','address':'x:1'}");
-	assert_int_equal(fixture_validate(&f, pod), ERR_REFUSED);
-	assert_string_equal(f.err.reason, "PlanMismatch");
-	assert_string_equal(f.err.path, PLAN_AT);
-	free(pod);
+	fix.profiles[2].env = &host;
+	fix.profiles[2].one_server = true;
+	live = fixture_inject(&fix, POD(ON ",'poolgate.io/launcher':'lupine'}",
+					    "'containers':[{'name':'a'," ASKS(1) "}]"));
+	assert_int_equal(fixture_validate(&fix, live), 0);
+	must_refuse(forge(live, "'address':'10.0.0.1:14833'}",
+			    "'address':'10.0.0.1:14833'},{'name':'gpu-02','address':'x:1'}"),
+		"PlanMismatch", PLAN_AT);
 	free(live);
-	fixture_release(&f);
 }
 
 /* ---- updates ---- */
@@ -644,26 +565,24 @@ static const struct {
 	{"{}", "{'labels':{'poolgate.io/injected':'true'}}", "/metadata/labels"},
 };
 
-static int update(struct fixture *f, const char *old, const char *new)
+static int update(const char *old, const char *new)
 {
 	size_t size = strlen(old) + strlen(new) + 64;
 	char *text = malloc(size);
 	const struct json_node *root;
 	struct review r;
-	int rc;
 
 	snprintf(text, size, "{\"old\":{\"metadata\":%s},\"new\":{\"metadata\":%s}}", old, new);
-	root = fixture_pod(f, text);
+	root = fixture_pod(&fix, text);
 	free(text);
-	r = (struct review){.j = &f->json,
+	r = (struct review){.j = &fix.json,
 		.kind = SLICE("Pod"),
 		.subresource = SLICE(""),
 		.namespace = SLICE("ml"),
 		.operation = OP_UPDATE,
-		.object = json_get(&f->json, root, SLICE("new")),
-		.old_object = json_get(&f->json, root, SLICE("old"))};
-	rc = validate_update(&f->world, &r, &f->scratch, &f->err);
-	return rc;
+		.object = json_get(&fix.json, root, SLICE("new")),
+		.old_object = json_get(&fix.json, root, SLICE("old"))};
+	return validate_update(&fix.world, &r, &fix.scratch, &fix.err);
 }
 
 /* A pod that was never injected cannot be injected while it lives; its deletion must not depend on
@@ -678,9 +597,7 @@ TEST(test_update_of_a_waiting_pod)
 		{"", "status", 0},
 		{"'deletionTimestamp':'2026-01-01T00:00:00Z',", "", 0},
 	};
-	struct fixture f;
 
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		char text[1024];
 		const struct json_node *pod;
@@ -693,59 +610,52 @@ TEST(test_update_of_a_waiting_pod)
 			"version':'400'}},'spec':{'containers':[{'name':'a','resources':{'limits':"
 			"{'bitfusion.io/gpu-amount':'1'}}}]}}",
 			rows[i].meta);
-		pod = fixture_pod(&f, text);
-		r = (struct review){.j = &f.json,
+		pod = fixture_pod(&fix, text);
+		r = (struct review){.j = &fix.json,
 			.kind = SLICE("Pod"),
 			.subresource = slice_of(rows[i].subresource),
 			.namespace = SLICE("ml"),
 			.operation = OP_UPDATE,
 			.object = pod,
 			.old_object = pod};
-		assert_int_equal(validate_update(&f.world, &r, &f.scratch, &f.err), rows[i].rc);
+		assert_int_equal(
+			validate_update(&fix.world, &r, &fix.scratch, &fix.err), rows[i].rc);
 		if (rows[i].rc)
-			assert_string_equal(f.err.reason, "NotInjected");
+			assert_string_equal(fix.err.reason, "NotInjected");
 	}
-	fixture_release(&f);
 }
 
 TEST(test_updates)
 {
-	struct fixture f;
-
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(updates); i++) {
-		int rc = update(&f, updates[i].old, updates[i].new);
+		int rc = update(updates[i].old, updates[i].new);
 
 		if (rc != (updates[i].path ? ERR_REFUSED : 0))
 			fail_msg("row %zu gives %d", i, rc);
 		if (rc < 0) {
-			assert_string_equal(f.err.reason, "PlanChanged");
-			assert_string_equal(f.err.path, updates[i].path);
+			assert_string_equal(fix.err.reason, "PlanChanged");
+			assert_string_equal(fix.err.path, updates[i].path);
 		}
 	}
-	fixture_release(&f);
 }
 
 /* 60 000 keys of ours on both sides cost no square. */
 TEST(test_an_update_with_many_keys)
 {
-	struct fixture f;
 	struct buf b;
 
-	fixture_init(&f);
 	buf_init(&b, 8 << 20);
 	buf_str(&b, "{\"annotations\":{");
 	for (int i = 0; i < 60000; i++)
 		buf_fmt(&b, "%s\"poolgate.io/%d\":\"%d\"", i ? "," : "", i, i);
 	buf_str(&b, "}}");
 	alarm(20);
-	assert_int_equal(update(&f, b.data, b.data), 0);
+	assert_int_equal(update(b.data, b.data), 0);
 	alarm(0);
 	buf_release(&b);
-	fixture_release(&f);
 }
 
-TESTS(test_pods_without_a_plan, test_namespaces_that_are_never_touched,
+TESTS_BETWEEN(set_up, tear_down, test_pods_without_a_plan, test_namespaces_that_are_never_touched,
 	test_the_secret_rule_is_a_setting, test_no_rule_is_lost_in_a_crowd, test_forged_pods,
 	test_forged_plans, test_lies_about_the_launcher, test_another_version_of_the_profile,
 	test_own_launcher, test_grace_period, test_servers, test_one_server, test_updates,
