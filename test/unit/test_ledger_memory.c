@@ -21,6 +21,8 @@ struct fixture {
 	struct claim_answer answer;
 };
 
+static struct fixture fix;
+
 static void inventory_set(struct ledger *l, const char *text)
 {
 	struct pool p;
@@ -31,18 +33,19 @@ static void inventory_set(struct ledger *l, const char *text)
 	pool_release(&p);
 }
 
-static void fixture_init(struct fixture *f, const char *pool, int64_t ttl)
+static void begin(const char *pool, int64_t ttl)
 {
-	*f = (struct fixture){.l = ledger_memory_new(ttl)};
-	assert_non_null(f->l);
-	arena_init(&f->a, 1u << 24);
-	inventory_set(f->l, pool);
+	fix = (struct fixture){.l = ledger_memory_new(ttl)};
+	assert_non_null(fix.l);
+	arena_init(&fix.a, 1u << 24);
+	inventory_set(fix.l, pool);
 }
 
-static void fixture_release(struct fixture *f)
+FIXTURE(tear_down)
 {
-	ledger_memory_free(f->l);
-	arena_release(&f->a);
+	ledger_memory_free(fix.l);
+	arena_release(&fix.a);
+	return 0;
 }
 
 static int take_in(struct ledger *l, struct arena *a, const char *uid, const char *name,
@@ -60,22 +63,32 @@ static int take_in(struct ledger *l, struct arena *a, const char *uid, const cha
 	return l->ops->take(l, &ask, a, ret, err);
 }
 
-static int take(struct fixture *f, const char *uid, const char *name, const char *demand)
+static int take(const char *uid, const char *name, const char *demand)
 {
-	return take_in(f->l, &f->a, uid, name, demand, false, &f->answer, &f->e);
+	return take_in(fix.l, &fix.a, uid, name, demand, false, &fix.answer, &fix.e);
 }
 
-static struct pool_view view(struct fixture *f)
+static int take_dry(const char *uid, const char *name, const char *demand)
+{
+	return take_in(fix.l, &fix.a, uid, name, demand, true, &fix.answer, &fix.e);
+}
+
+static void undo(uint64_t ticket)
+{
+	fix.l->ops->undo(fix.l, ticket);
+}
+
+static struct pool_view view(void)
 {
 	struct pool_view v;
 
-	assert_int_equal(f->l->ops->view(f->l, true, &f->a, &v, &f->e), 0);
+	assert_int_equal(fix.l->ops->view(fix.l, true, &fix.a, &v, &fix.e), 0);
 	return v;
 }
 
-static uint64_t claimed(struct fixture *f)
+static uint64_t claimed(void)
 {
-	struct pool_view v = view(f);
+	struct pool_view v = view();
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < v.inventory.n_gpus; i++) {
@@ -85,31 +98,30 @@ static uint64_t claimed(struct fixture *f)
 	return sum / MB;
 }
 
-static size_t claims(struct fixture *f)
+static size_t claims(void)
 {
-	return view(f).n_claims;
+	return view().n_claims;
 }
 
 TEST(test_take)
 {
-	struct fixture f;
 	struct pool_view v;
 
-	fixture_init(&f, "a t4:8000 t4:8000; b t4:8000", 0);
-	assert_false(f.l->may_wait);
-	assert_int_equal(take(&f, "u1", "web-0", "app c 2 50%"), 0);
-	assert_int_not_equal(f.answer.ticket, 0);
-	assert_int_equal(f.answer.n_parts, 2);
-	assert_string_equal(f.answer.parts[1].server, "a");
-	assert_string_equal(f.answer.parts[1].gpu, "gpu-1");
-	assert_int_equal(f.answer.parts[1].bytes, 4000 * MB);
-	assert_int_equal(take(&f, "u0", "aaa", "app c 1 100%"), 0);
-	assert_string_equal(f.answer.parts[0].server, "b");
-	assert_int_equal(take(&f, "u2", "web-1", "app c 1 100%"), ERR_REFUSED);
-	assert_string_equal(f.e.reason, "NoCapacity");
-	assert_non_null(strstr(f.e.msg, "16000 MB are held by pods that have not started"));
+	begin("a t4:8000 t4:8000; b t4:8000", 0);
+	assert_false(fix.l->may_wait);
+	assert_int_equal(take("u1", "web-0", "app c 2 50%"), 0);
+	assert_int_not_equal(fix.answer.ticket, 0);
+	assert_int_equal(fix.answer.n_parts, 2);
+	assert_string_equal(fix.answer.parts[1].server, "a");
+	assert_string_equal(fix.answer.parts[1].gpu, "gpu-1");
+	assert_int_equal(fix.answer.parts[1].bytes, 4000 * MB);
+	assert_int_equal(take("u0", "aaa", "app c 1 100%"), 0);
+	assert_string_equal(fix.answer.parts[0].server, "b");
+	assert_int_equal(take("u2", "web-1", "app c 1 100%"), ERR_REFUSED);
+	assert_string_equal(fix.e.reason, "NoCapacity");
+	assert_non_null(strstr(fix.e.msg, "16000 MB are held by pods that have not started"));
 
-	v = view(&f);
+	v = view();
 	assert_int_equal(v.n_claims, 2);
 	assert_string_equal(v.claims[0].name, "aaa"); /* sorted */
 	assert_string_equal(v.claims[1].key, "u1");
@@ -119,144 +131,128 @@ TEST(test_take)
 	assert_true(llabs(v.claims[1].since_ms / 1000 - (int64_t)time(NULL)) < 5);
 	assert_int_equal(v.usage.n_claims[0], 1);
 	assert_int_equal(v.usage.n_claims[1], 1);
-	fixture_release(&f);
 }
 
 TEST(test_identity)
 {
-	struct fixture f;
-
-	fixture_init(&f, "a t4:8000", 0);
+	begin("a t4:8000", 0);
 	/* a uid holds one claim, whatever the review asks for and whatever name it shows */
-	assert_int_equal(take(&f, "u1", "web", "app c 1 10%"), 0);
-	assert_int_equal(take(&f, "u1", "web", "app c 1 10%"), 0);
-	assert_int_equal(f.answer.ticket, 0);
-	assert_int_equal(f.answer.n_parts, 1);
-	assert_int_equal(take(&f, "u1", "other", "app c 5 100%"), 0);
-	assert_int_equal(claimed(&f), 800);
+	assert_int_equal(take("u1", "web", "app c 1 10%"), 0);
+	assert_int_equal(take("u1", "web", "app c 1 10%"), 0);
+	assert_int_equal(fix.answer.ticket, 0);
+	assert_int_equal(fix.answer.n_parts, 1);
+	assert_int_equal(take("u1", "other", "app c 5 100%"), 0);
+	assert_int_equal(claimed(), 800);
 	/* without a uid the name decides */
-	assert_int_equal(take(&f, NULL, "web", "app c 1 10%"), 0);
-	assert_int_not_equal(f.answer.ticket, 0);
-	assert_int_equal(take(&f, "", "web", "app c 1 10%"), 0);
-	assert_int_equal(f.answer.ticket, 0);
-	assert_int_equal(claimed(&f), 1600);
+	assert_int_equal(take(NULL, "web", "app c 1 10%"), 0);
+	assert_int_not_equal(fix.answer.ticket, 0);
+	assert_int_equal(take("", "web", "app c 1 10%"), 0);
+	assert_int_equal(fix.answer.ticket, 0);
+	assert_int_equal(claimed(), 1600);
 	/* a uid that looks like a name is another key */
-	assert_int_equal(take(&f, "lab/web", "web", "app c 1 10%"), 0);
-	assert_int_not_equal(f.answer.ticket, 0);
+	assert_int_equal(take("lab/web", "web", "app c 1 10%"), 0);
+	assert_int_not_equal(fix.answer.ticket, 0);
 	/* without both each review is new */
-	assert_int_equal(take(&f, NULL, NULL, "app c 1 10%"), 0);
-	assert_int_equal(take(&f, NULL, NULL, "app c 1 10%"), 0);
-	assert_int_not_equal(f.answer.ticket, 0);
-	assert_int_equal(claims(&f), 5);
-	assert_int_equal(claimed(&f), 4000);
-	fixture_release(&f);
+	assert_int_equal(take(NULL, NULL, "app c 1 10%"), 0);
+	assert_int_equal(take(NULL, NULL, "app c 1 10%"), 0);
+	assert_int_not_equal(fix.answer.ticket, 0);
+	assert_int_equal(claims(), 5);
+	assert_int_equal(claimed(), 4000);
 }
 
 /* What a claim keeps of a review's names is bounded, as it is in a cluster. */
 TEST(test_names_are_bounded)
 {
 	char uid[131] = "", name[256] = "";
-	struct fixture f;
 
-	fixture_init(&f, "a t4:8000", 0);
+	begin("a t4:8000", 0);
 	memset(uid, 'u', 129);
 	memset(name, 'n', 254);
-	assert_int_equal(take(&f, uid, "w", "app c 1 1%"), ERR_INVALID);
-	assert_int_equal(take(&f, "u", name, "app c 1 1%"), ERR_INVALID);
-	assert_int_equal(take(&f, "u\x1b[2J", "w", "app c 1 1%"), ERR_INVALID);
-	assert_int_equal(take(&f, "u u", "w", "app c 1 1%"), ERR_INVALID);
-	assert_int_equal(claims(&f), 0);
+	assert_int_equal(take(uid, "w", "app c 1 1%"), ERR_INVALID);
+	assert_int_equal(take("u", name, "app c 1 1%"), ERR_INVALID);
+	assert_int_equal(take("u\x1b[2J", "w", "app c 1 1%"), ERR_INVALID);
+	assert_int_equal(take("u u", "w", "app c 1 1%"), ERR_INVALID);
+	assert_int_equal(claims(), 0);
 	uid[128] = name[253] = '\0';
-	assert_int_equal(take(&f, uid, name, "app c 1 1%"), 0);
-	fixture_release(&f);
+	assert_int_equal(take(uid, name, "app c 1 1%"), 0);
 }
 
 TEST(test_dry_run)
 {
-	struct fixture f;
-
-	fixture_init(&f, "a t4:8000", 0);
+	begin("a t4:8000", 0);
 	for (int i = 0; i < 3; i++) {
-		assert_int_equal(
-			take_in(f.l, &f.a, "u1", "w", "app c 1 100%", true, &f.answer, &f.e), 0);
-		assert_int_equal(f.answer.ticket, 0);
-		assert_int_equal(f.answer.n_parts, 1);
+		assert_int_equal(take_dry("u1", "w", "app c 1 100%"), 0);
+		assert_int_equal(fix.answer.ticket, 0);
+		assert_int_equal(fix.answer.n_parts, 1);
 	}
-	assert_int_equal(claims(&f), 0);
-	assert_int_equal(take(&f, "u1", "w", "app c 1 100%"), 0);
-	assert_int_equal(
-		take_in(f.l, &f.a, "u2", "x", "app c 1 1%", true, &f.answer, &f.e), ERR_REFUSED);
+	assert_int_equal(claims(), 0);
+	assert_int_equal(take("u1", "w", "app c 1 100%"), 0);
+	assert_int_equal(take_dry("u2", "x", "app c 1 1%"), ERR_REFUSED);
 	/* a dry answer from the claim is nothing that the claim must stand for */
 	{
-		uint64_t ticket = f.answer.ticket;
+		uint64_t ticket = fix.answer.ticket;
 
-		assert_int_equal(
-			take_in(f.l, &f.a, "u1", "w", "app c 1 100%", true, &f.answer, &f.e), 0);
-		f.l->ops->undo(f.l, ticket);
+		assert_int_equal(take_dry("u1", "w", "app c 1 100%"), 0);
+		undo(ticket);
 	}
-	assert_int_equal(claims(&f), 0);
-	fixture_release(&f);
+	assert_int_equal(claims(), 0);
 }
 
 TEST(test_undo)
 {
-	struct fixture f;
 	uint64_t ticket;
 
-	fixture_init(&f, "a t4:8000", 0);
-	f.l->ops->undo(f.l, 0);
-	f.l->ops->undo(f.l, 12345);
-	assert_int_equal(take(&f, "u1", "w", "app c 1 100%"), 0);
-	ticket = f.answer.ticket;
-	f.l->ops->undo(f.l, ticket);
-	assert_int_equal(claimed(&f), 0);
-	assert_int_equal(claims(&f), 0);
+	begin("a t4:8000", 0);
+	undo(0);
+	undo(12345);
+	assert_int_equal(take("u1", "w", "app c 1 100%"), 0);
+	ticket = fix.answer.ticket;
+	undo(ticket);
+	assert_int_equal(claimed(), 0);
+	assert_int_equal(claims(), 0);
 
 	/* a ticket does not outlive its claim */
-	assert_int_equal(take(&f, "u1", "w", "app c 1 100%"), 0);
-	f.l->ops->undo(f.l, ticket);
-	assert_int_equal(claims(&f), 1);
+	assert_int_equal(take("u1", "w", "app c 1 100%"), 0);
+	undo(ticket);
+	assert_int_equal(claims(), 1);
 
 	/* another review was answered from it in the meantime: the claim stands */
-	ticket = f.answer.ticket;
-	assert_int_equal(take(&f, "u1", "w", "app c 1 100%"), 0);
-	f.l->ops->undo(f.l, ticket);
-	assert_int_equal(claims(&f), 1);
-	assert_int_equal(claimed(&f), 8000);
-	fixture_release(&f);
+	ticket = fix.answer.ticket;
+	assert_int_equal(take("u1", "w", "app c 1 100%"), 0);
+	undo(ticket);
+	assert_int_equal(claims(), 1);
+	assert_int_equal(claimed(), 8000);
 }
 
-static int release(struct fixture *f, const char *uid, const char *name, size_t *n)
+static int release(const char *uid, const char *name, size_t *n)
 {
-	return f->l->ops->release(f->l, slice_of(uid), SLICE("lab"), slice_of(name), n, &f->e);
+	return fix.l->ops->release(fix.l, slice_of(uid), SLICE("lab"), slice_of(name), n, &fix.e);
 }
 
 TEST(test_release)
 {
-	struct fixture f;
 	size_t n = 99;
 
-	fixture_init(&f, "a t4:8000", 0);
-	assert_int_equal(take(&f, "u1", "web", "app c 1 10%"), 0);
-	assert_int_equal(take(&f, "u2", "web", "app c 1 10%"), 0);
-	assert_int_equal(take(&f, "u3", "web", "app c 1 10%"), 0);
-	assert_int_equal(take(&f, "u4", "web1", "app c 1 10%"), 0);
-	assert_int_equal(take(&f, NULL, NULL, "app c 1 10%"), 0);
-	assert_int_equal(release(&f, "u9", "web", &n), ERR_NOTFOUND);
-	assert_non_null(strstr(f.e.msg, "u9"));
-	assert_int_equal(release(&f, NULL, "nobody", &n), ERR_NOTFOUND);
-	assert_non_null(strstr(f.e.msg, "lab/nobody"));
+	begin("a t4:8000", 0);
+	assert_int_equal(take("u1", "web", "app c 1 10%"), 0);
+	assert_int_equal(take("u2", "web", "app c 1 10%"), 0);
+	assert_int_equal(take("u3", "web", "app c 1 10%"), 0);
+	assert_int_equal(take("u4", "web1", "app c 1 10%"), 0);
+	assert_int_equal(take(NULL, NULL, "app c 1 10%"), 0);
+	assert_int_equal(release("u9", "web", &n), ERR_NOTFOUND);
+	assert_non_null(strstr(fix.e.msg, "u9"));
+	assert_int_equal(release(NULL, "nobody", &n), ERR_NOTFOUND);
+	assert_non_null(strstr(fix.e.msg, "lab/nobody"));
 	assert_int_equal(n, 99);
-	assert_int_equal(release(&f, "u2", "web", &n), 0);
+	assert_int_equal(release("u2", "web", &n), 0);
 	assert_int_equal(n, 1);
-	assert_int_equal(release(&f, NULL, "web", &n), 0);
+	assert_int_equal(release(NULL, "web", &n), 0);
 	assert_int_equal(n, 2);
-	assert_int_equal(claims(&f), 2);
-	assert_int_equal(claimed(&f), 1600);
+	assert_int_equal(claims(), 2);
+	assert_int_equal(claimed(), 1600);
 	/* what has neither uid nor name is released by the key that the pool shows */
-	assert_int_equal(release(&f, view(&f).claims[0].key, "", &n), 0);
-	assert_int_equal(claims(&f), 1);
-	fixture_release(&f);
+	assert_int_equal(release(view().claims[0].key, "", &n), 0);
+	assert_int_equal(claims(), 1);
 }
 
 static void nap(long ms)
@@ -266,35 +262,33 @@ static void nap(long ms)
 
 TEST(test_ttl)
 {
-	struct fixture f;
 	size_t n;
 
-	fixture_init(&f, "a t4:8000", 400);
-	assert_int_equal(take(&f, "u1", "web", "app c 1 100%"), 0);
-	assert_int_equal(take(&f, "u2", "w", "app c 1 1%"), ERR_REFUSED);
+	begin("a t4:8000", 400);
+	assert_int_equal(take("u1", "web", "app c 1 100%"), 0);
+	assert_int_equal(take("u2", "w", "app c 1 1%"), ERR_REFUSED);
 	nap(250);
 	/* a reply from the claim starts its time anew */
-	assert_int_equal(take(&f, "u1", "web", "app c 1 100%"), 0);
+	assert_int_equal(take("u1", "web", "app c 1 100%"), 0);
 	nap(250);
-	assert_int_equal(take(&f, "u2", "w", "app c 1 1%"), ERR_REFUSED);
+	assert_int_equal(take("u2", "w", "app c 1 1%"), ERR_REFUSED);
 	nap(250);
-	assert_int_equal(take(&f, "u2", "w", "app c 1 1%"), 0);
-	assert_int_equal(claims(&f), 1);
+	assert_int_equal(take("u2", "w", "app c 1 1%"), 0);
+	assert_int_equal(claims(), 1);
 	/* the time to live can change; 0 ends nothing */
-	ledger_memory_set_ttl(f.l, 0);
+	ledger_memory_set_ttl(fix.l, 0);
 	nap(420);
-	assert_int_equal(claims(&f), 1);
-	ledger_memory_set_ttl(f.l, 10);
-	assert_int_equal(claims(&f), 0);
-	assert_int_equal(release(&f, "u2", "", &n), ERR_NOTFOUND);
-	fixture_release(&f);
+	assert_int_equal(claims(), 1);
+	ledger_memory_set_ttl(fix.l, 10);
+	assert_int_equal(claims(), 0);
+	assert_int_equal(release("u2", "", &n), ERR_NOTFOUND);
 }
 
-static size_t counted(struct fixture *f, enum claim_state s)
+static size_t counted(enum claim_state s)
 {
 	size_t n[CLAIM_STATES];
 
-	f->l->ops->count(f->l, n);
+	fix.l->ops->count(fix.l, n);
 	return n[s];
 }
 
@@ -302,46 +296,42 @@ static size_t counted(struct fixture *f, enum claim_state s)
 TEST(test_counts)
 {
 	struct metrics *m = metrics_new(metric_table, M_COUNT);
-	struct fixture f;
 	size_t n;
 
 	assert_non_null(m);
-	fixture_init(&f, "a t4:8000", 0);
-	ledger_memory_tell(f.l, m);
-	assert_int_equal(take(&f, "u1", "a", "app c 1 10%"), 0);
-	f.l->ops->undo(f.l, f.answer.ticket);
-	f.l->ops->undo(f.l, f.answer.ticket);
+	begin("a t4:8000", 0);
+	ledger_memory_tell(fix.l, m);
+	assert_int_equal(take("u1", "a", "app c 1 10%"), 0);
+	undo(fix.answer.ticket);
+	undo(fix.answer.ticket);
 	assert_int_equal(metric_value(m, M_CLAIMS_ENDED, END_UNSENT, 0), 1);
-	assert_int_equal(take(&f, "u2", "b", "app c 1 10%"), 0);
-	assert_int_equal(take(&f, "u3", "c", "app c 1 10%"), 0);
-	assert_int_equal(counted(&f, CLAIM_PENDING), 2);
-	assert_int_equal(counted(&f, CLAIM_BOUND), 0);
-	assert_int_equal(release(&f, "u2", "", &n), 0);
+	assert_int_equal(take("u2", "b", "app c 1 10%"), 0);
+	assert_int_equal(take("u3", "c", "app c 1 10%"), 0);
+	assert_int_equal(counted(CLAIM_PENDING), 2);
+	assert_int_equal(counted(CLAIM_BOUND), 0);
+	assert_int_equal(release("u2", "", &n), 0);
 	assert_int_equal(metric_value(m, M_CLAIMS_ENDED, END_RELEASED, 0), 1);
 	nap(20);
-	ledger_memory_set_ttl(f.l, 10);
-	assert_int_equal(counted(&f, CLAIM_PENDING), 0);
+	ledger_memory_set_ttl(fix.l, 10);
+	assert_int_equal(counted(CLAIM_PENDING), 0);
 	assert_int_equal(metric_value(m, M_CLAIMS_ENDED, END_EXPIRED, 0), 1);
-	fixture_release(&f);
 	metrics_free(m);
 }
 
 TEST(test_deadline)
 {
-	struct fixture f;
 	struct demand d;
 	struct timespec now;
 	struct claim_ask ask = {.uid = SLICE("u"), .demand = &d};
 
-	fixture_init(&f, "a t4:8000", 0);
-	demand_init(&d, &f.a, "app c 1 10%", NULL, NULL, false);
+	begin("a t4:8000", 0);
+	demand_init(&d, &fix.a, "app c 1 10%", NULL, NULL, false);
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	ask.deadline_ms = (int64_t)now.tv_sec * 1000 - 1000;
-	assert_int_equal(f.l->ops->take(f.l, &ask, &f.a, &f.answer, &f.e), ERR_TIMEOUT);
-	assert_int_equal(claims(&f), 0);
+	assert_int_equal(fix.l->ops->take(fix.l, &ask, &fix.a, &fix.answer, &fix.e), ERR_TIMEOUT);
+	assert_int_equal(claims(), 0);
 	ask.deadline_ms += 60000;
-	assert_int_equal(f.l->ops->take(f.l, &ask, &f.a, &f.answer, &f.e), 0);
-	fixture_release(&f);
+	assert_int_equal(fix.l->ops->take(fix.l, &ask, &fix.a, &fix.answer, &fix.e), 0);
 }
 
 static const struct gpu *gpu_of(const struct pool_view *v, const char *server, const char *id)
@@ -353,16 +343,15 @@ static const struct gpu *gpu_of(const struct pool_view *v, const char *server, c
 
 TEST(test_swap)
 {
-	struct fixture f;
 	struct pool_view v;
 	size_t n;
 
-	fixture_init(&f, "a z=1 t4:8000 t4:8000; b t4:8000; c t4:8000", 0);
-	assert_int_equal(take(&f, "u1", "one", "app c 2 100%"), 0);
-	assert_int_equal(take(&f, "u2", "two", "app c 1 100%"), 0); /* on b */
+	begin("a z=1 t4:8000 t4:8000; b t4:8000; c t4:8000", 0);
+	assert_int_equal(take("u1", "one", "app c 2 100%"), 0);
+	assert_int_equal(take("u2", "two", "app c 1 100%"), 0); /* on b */
 	/* b goes, a shrinks to one smaller GPU, d comes */
-	inventory_set(f.l, "a t4:6000; c t4:8000; d t4:8000");
-	v = view(&f);
+	inventory_set(fix.l, "a t4:6000; c t4:8000; d t4:8000");
+	v = view();
 	assert_int_equal(v.inventory.n_servers, 4);
 	assert_int_equal(v.inventory.n_gpus, 5);
 	assert_true(gpu_of(&v, "a", "gpu-1")->missing);
@@ -370,57 +359,53 @@ TEST(test_swap)
 	assert_true(gpu_of(&v, "b", "gpu-0")->missing);
 	assert_string_equal(gpu_of(&v, "b", "gpu-0")->model, "t4");
 	assert_string_equal(inventory_server(&v.inventory, SLICE("b"))->address, "b:56001");
-	assert_int_equal(claimed(&f), 24000);
+	assert_int_equal(claimed(), 24000);
 	assert_int_equal(v.usage.claimed[0], 8000 * MB); /* more than it has now */
 	assert_int_equal(v.usage.n_claims[0], 1);
 	/* nothing new on what is missing or over-full */
-	assert_int_equal(take(&f, "u3", "three", "app c 2 100%"), 0);
-	assert_string_equal(f.answer.parts[0].server, "c");
-	assert_string_equal(f.answer.parts[1].server, "d");
-	assert_int_equal(take(&f, "u4", "four", "app c 1 1%"), ERR_REFUSED);
+	assert_int_equal(take("u3", "three", "app c 2 100%"), 0);
+	assert_string_equal(fix.answer.parts[0].server, "c");
+	assert_string_equal(fix.answer.parts[1].server, "d");
+	assert_int_equal(take("u4", "four", "app c 1 1%"), ERR_REFUSED);
 	/* the swap again: what is missing stays */
-	inventory_set(f.l, "a t4:6000; c t4:8000; d t4:8000");
-	assert_int_equal(view(&f).inventory.n_gpus, 5);
+	inventory_set(fix.l, "a t4:6000; c t4:8000; d t4:8000");
+	assert_int_equal(view().inventory.n_gpus, 5);
 	/* b comes back */
-	inventory_set(f.l, "a t4:6000; b t4:8000; c t4:8000; d t4:8000");
-	v = view(&f);
+	inventory_set(fix.l, "a t4:6000; b t4:8000; c t4:8000; d t4:8000");
+	v = view();
 	assert_false(gpu_of(&v, "b", "gpu-0")->missing);
 	assert_true(gpu_of(&v, "a", "gpu-1")->missing);
 	/* the last claim takes what is missing with it */
-	inventory_set(f.l, "c t4:8000; d t4:8000");
-	assert_int_equal(release(&f, "u1", "", &n), 0);
-	v = view(&f);
+	inventory_set(fix.l, "c t4:8000; d t4:8000");
+	assert_int_equal(release("u1", "", &n), 0);
+	v = view();
 	assert_null(gpu_of(&v, "a", "gpu-0"));
 	assert_int_equal(v.inventory.n_servers, 3);
-	assert_int_equal(release(&f, NULL, "two", &n), 0);
-	v = view(&f);
+	assert_int_equal(release(NULL, "two", &n), 0);
+	v = view();
 	assert_int_equal(v.inventory.n_servers, 2);
-	assert_int_equal(claimed(&f), 16000);
-	assert_int_equal(release(&f, "u3", "", &n), 0);
-	assert_int_equal(claimed(&f), 0);
-	fixture_release(&f);
+	assert_int_equal(claimed(), 16000);
+	assert_int_equal(release("u3", "", &n), 0);
+	assert_int_equal(claimed(), 0);
 }
 
 TEST(test_bound)
 {
-	struct fixture f;
 	char uid[16];
 
-	fixture_init(&f, "a t4:80000", 0);
+	begin("a t4:80000", 0);
 	for (int i = 0; i < CLAIMS_PER_SERVER_MAX; i++) {
 		snprintf(uid, sizeof(uid), "u%d", i);
-		assert_int_equal(take(&f, uid, uid, i ? "app c 1 1" : "app c 1 50000"), 0);
+		assert_int_equal(take(uid, uid, i ? "app c 1 1" : "app c 1 50000"), 0);
 	}
-	assert_int_equal(take(&f, "more", "more", "app c 1 1"), ERR_REFUSED);
-	assert_non_null(strstr(f.e.msg, "256 claims"));
-	assert_int_equal(take(&f, "u7", "u7", "app c 1 1"), 0);
-	fixture_release(&f);
+	assert_int_equal(take("more", "more", "app c 1 1"), ERR_REFUSED);
+	assert_non_null(strstr(fix.e.msg, "256 claims"));
+	assert_int_equal(take("u7", "u7", "app c 1 1"), 0);
 }
 
 /* 100 000 claims with keys in order: nothing is quadratic. */
 TEST(test_many)
 {
-	struct fixture f;
 	struct buf text;
 	struct arena a;
 	struct timespec from, to;
@@ -429,7 +414,7 @@ TEST(test_many)
 	buf_init(&text, 1u << 20);
 	for (int i = 0; i < 50; i++)
 		buf_fmt(&text, "s%02d t4:80000;", i);
-	fixture_init(&f, text.data, 0);
+	begin(text.data, 0);
 	arena_init(&a, 1u << 24);
 	clock_gettime(CLOCK_MONOTONIC, &from);
 	for (int round = 0; round < 8; round++) {
@@ -438,24 +423,24 @@ TEST(test_many)
 
 			snprintf(uid, sizeof(uid), "uid-%08d", i);
 			arena_reset(&a);
-			assert_int_equal(
-				take_in(f.l, &a, uid, uid, "app c 1 1", false, &f.answer, &f.e), 0);
+			assert_int_equal(take_in(fix.l, &a, uid, uid, "app c 1 1", false,
+						 &fix.answer, &fix.e),
+				0);
 		}
 		for (int i = 0; i < 12500; i++) {
 			char uid[32];
 
 			snprintf(uid, sizeof(uid), "uid-%08d", i);
-			assert_int_equal(release(&f, i % 2 ? uid : NULL, uid, &n), 0);
+			assert_int_equal(release(i % 2 ? uid : NULL, uid, &n), 0);
 		}
 	}
 	clock_gettime(CLOCK_MONOTONIC, &to);
 	print_message("100000 claims taken and released in %.2f s\n",
 		(double)(to.tv_sec - from.tv_sec) + (double)(to.tv_nsec - from.tv_nsec) / 1e9);
-	assert_int_equal(claims(&f), 0);
-	assert_int_equal(claimed(&f), 0);
+	assert_int_equal(claims(), 0);
+	assert_int_equal(claimed(), 0);
 	arena_release(&a);
 	buf_release(&text);
-	fixture_release(&f);
 }
 
 /* ---- threads ---- */
@@ -533,11 +518,10 @@ TEST(test_threads)
 	struct worker workers[THREADS];
 	pthread_t threads[THREADS];
 	unsigned taken = 0, refused = 0;
-	struct fixture f;
 
-	fixture_init(&f, "a t4:8000 t4:8000 t4:8000; b t4:9000", 0);
+	begin("a t4:8000 t4:8000 t4:8000; b t4:9000", 0);
 	for (unsigned i = 0; i < THREADS; i++) {
-		workers[i] = (struct worker){.l = f.l, .n = i};
+		workers[i] = (struct worker){.l = fix.l, .n = i};
 		assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
 	}
 	for (unsigned i = 0; i < THREADS; i++) {
@@ -549,19 +533,17 @@ TEST(test_threads)
 	print_message("%u taken, %u refused\n", taken, refused);
 	assert_true(taken > 100 && refused > 100);
 	/* all that is left is in the list, and ends with it */
-	ledger_memory_set_ttl(f.l, 1);
+	ledger_memory_set_ttl(fix.l, 1);
 	nap(5);
-	assert_int_equal(claims(&f), 0);
-	assert_int_equal(claimed(&f), 0);
-	fixture_release(&f);
+	assert_int_equal(claims(), 0);
+	assert_int_equal(claimed(), 0);
 }
 
 TEST(test_no_memory)
 {
-	struct fixture f;
 	unsigned failed = 0;
 
-	fixture_init(&f, "a t4:8000 t4:8000", 0);
+	begin("a t4:8000 t4:8000", 0);
 	for (size_t max = 0; max < 3000; max += 16) {
 		struct claim_answer answer = {0};
 		struct claim_ask ask = {.uid = SLICE("u"), .demand = NULL};
@@ -569,41 +551,38 @@ TEST(test_no_memory)
 		struct arena a;
 		int rc;
 
-		demand_init(&d, &f.a, "app c 2 50%", NULL, NULL, false);
+		demand_init(&d, &fix.a, "app c 2 50%", NULL, NULL, false);
 		ask.demand = &d;
 		arena_init(&a, max);
-		rc = f.l->ops->take(f.l, &ask, &a, &answer, &f.e);
+		rc = fix.l->ops->take(fix.l, &ask, &a, &answer, &fix.e);
 		assert_true(rc == 0 || rc == ERR_NOMEM);
 		failed += rc != 0;
-		assert_int_equal(claims(&f), rc == 0);
-		f.l->ops->undo(f.l, answer.ticket);
+		assert_int_equal(claims(), rc == 0);
+		fix.l->ops->undo(fix.l, answer.ticket);
 		arena_release(&a);
 	}
 	assert_true(failed > 5 && failed < 150);
 	ledger_memory_free(NULL);
-	fixture_release(&f);
 }
 
 /* Rule R15: a server that is renamed takes nothing before the claims under its old name have ended.
  */
 TEST(test_renamed)
 {
-	struct fixture f;
 	struct pool_view v;
 	size_t n;
 
-	fixture_init(&f, "b at=h:1 t4:8000", 0);
-	assert_int_equal(take(&f, "u1", "one", "app c 1 50%"), 0);
-	inventory_set(f.l, "a at=H.:01 t4:8000");
-	v = view(&f);
+	begin("b at=h:1 t4:8000", 0);
+	assert_int_equal(take("u1", "one", "app c 1 50%"), 0);
+	inventory_set(fix.l, "a at=H.:01 t4:8000");
+	v = view();
 	assert_true(gpu_of(&v, "b", "gpu-0")->missing);
 	assert_false(gpu_of(&v, "a", "gpu-0")->fit);
-	assert_int_equal(take(&f, "u2", "two", "app c 1 50%"), ERR_REFUSED);
+	assert_int_equal(take("u2", "two", "app c 1 50%"), ERR_REFUSED);
 	assert_non_null(
-		strstr(f.e.msg, "1 unfit, 1 gone (a/gpu-0: GPUServer b, which came first, has"));
-	assert_int_equal(release(&f, "u1", "", &n), 0);
-	assert_int_equal(take(&f, "u2", "two", "app c 1 50%"), 0);
-	fixture_release(&f);
+		strstr(fix.e.msg, "1 unfit, 1 gone (a/gpu-0: GPUServer b, which came first, has"));
+	assert_int_equal(release("u1", "", &n), 0);
+	assert_int_equal(take("u2", "two", "app c 1 50%"), 0);
 }
 
 /* "lab" and "ward" pick it, other namespaces none. */
@@ -618,8 +597,8 @@ static int of_two(void *ctx, struct slice namespace, struct arena *a, const stru
 static struct policy small = {.name = "small", .gpus = 3, .bytes = UINT64_MAX};
 static const struct policy_source two = {&small, of_two};
 
-static int take_by(struct fixture *f, const struct policy *p, const char *namespace,
-	const char *uid, const char *demand, bool dry_run)
+static int take_by(const struct policy *p, const char *namespace, const char *uid,
+	const char *demand, bool dry_run)
 {
 	struct demand d;
 	struct claim_ask ask = {.uid = slice_of(uid),
@@ -630,39 +609,37 @@ static int take_by(struct fixture *f, const struct policy *p, const char *namesp
 		.policies = &two,
 		.dry_run = dry_run};
 
-	demand_init(&d, &f->a, demand, NULL, NULL, false);
-	f->e = (struct err){0};
-	return f->l->ops->take(f->l, &ask, &f->a, &f->answer, &f->e);
+	demand_init(&d, &fix.a, demand, NULL, NULL, false);
+	fix.e = (struct err){0};
+	return fix.l->ops->take(fix.l, &ask, &fix.a, &fix.answer, &fix.e);
 }
 
 TEST(test_caps_are_over_all_namespaces)
 {
-	struct fixture f;
 	size_t n;
 
-	fixture_init(&f, "a t4:8000 t4:8000; b t4:8000 t4:8000 t4:8000", 0);
-	assert_int_equal(take_by(&f, NULL, "other", "u0", "app c 1 50%", false), 0);
-	assert_int_equal(take_by(&f, NULL, "gone", "u9", "app c 1 50%", false), 0);
-	assert_int_equal(take_by(&f, &small, "lab", "u1", "app c 2 50%", false), 0);
-	assert_int_equal(take_by(&f, &small, "ward", "u2", "app c 2 10%", false), ERR_REFUSED);
-	assert_string_equal(f.e.reason, "PolicyFull");
-	assert_non_null(strstr(f.e.msg, "of which they hold 2 (lab 2), and the pod takes 2"));
-	assert_int_equal(take_by(&f, &small, "ward", "u2", "app c 2 10%", true), ERR_REFUSED);
-	assert_int_equal(take_by(&f, &small, "ward", "u3", "app c 1 10%", false), 0);
-	assert_int_equal(take_by(&f, &small, "lab", "u4", "app c 1 10%", false), ERR_REFUSED);
+	begin("a t4:8000 t4:8000; b t4:8000 t4:8000 t4:8000", 0);
+	assert_int_equal(take_by(NULL, "other", "u0", "app c 1 50%", false), 0);
+	assert_int_equal(take_by(NULL, "gone", "u9", "app c 1 50%", false), 0);
+	assert_int_equal(take_by(&small, "lab", "u1", "app c 2 50%", false), 0);
+	assert_int_equal(take_by(&small, "ward", "u2", "app c 2 10%", false), ERR_REFUSED);
+	assert_string_equal(fix.e.reason, "PolicyFull");
+	assert_non_null(strstr(fix.e.msg, "of which they hold 2 (lab 2), and the pod takes 2"));
+	assert_int_equal(take_by(&small, "ward", "u2", "app c 2 10%", true), ERR_REFUSED);
+	assert_int_equal(take_by(&small, "ward", "u3", "app c 1 10%", false), 0);
+	assert_int_equal(take_by(&small, "lab", "u4", "app c 1 10%", false), ERR_REFUSED);
 	/* who holds his claim already is answered from it */
-	assert_int_equal(take_by(&f, &small, "ward", "u3", "app c 1 10%", false), 0);
-	assert_int_equal(f.l->ops->release(f.l, SLICE("u3"), NONE, NONE, &n, &f.e), 0);
-	assert_int_equal(take_by(&f, &small, "lab", "u4", "app c 1 10%", false), 0);
-	f.l->ops->undo(f.l, f.answer.ticket);
+	assert_int_equal(take_by(&small, "ward", "u3", "app c 1 10%", false), 0);
+	assert_int_equal(fix.l->ops->release(fix.l, SLICE("u3"), NONE, NONE, &n, &fix.e), 0);
+	assert_int_equal(take_by(&small, "lab", "u4", "app c 1 10%", false), 0);
+	undo(fix.answer.ticket);
 	small.gpus = UINT32_MAX;
 	small.bytes = 9000 * MB;
-	assert_int_equal(take_by(&f, &small, "ward", "u5", "app c 1 20%", false), ERR_REFUSED);
-	assert_int_equal(take_by(&f, &small, "ward", "u5", "app c 1 10%", false), 0);
-	assert_int_equal(take_by(&f, NULL, "other", "u6", "app c 1 20%", false), 0);
-	fixture_release(&f);
+	assert_int_equal(take_by(&small, "ward", "u5", "app c 1 20%", false), ERR_REFUSED);
+	assert_int_equal(take_by(&small, "ward", "u5", "app c 1 10%", false), 0);
+	assert_int_equal(take_by(NULL, "other", "u6", "app c 1 20%", false), 0);
 }
 
-TESTS(test_caps_are_over_all_namespaces, test_take, test_identity, test_names_are_bounded,
-	test_dry_run, test_undo, test_release, test_ttl, test_counts, test_deadline, test_swap,
-	test_renamed, test_bound, test_many, test_threads, test_no_memory)
+TESTS_BETWEEN(NULL, tear_down, test_caps_are_over_all_namespaces, test_take, test_identity,
+	test_names_are_bounded, test_dry_run, test_undo, test_release, test_ttl, test_counts,
+	test_deadline, test_swap, test_renamed, test_bound, test_many, test_threads, test_no_memory)
