@@ -294,17 +294,6 @@ TEST(test_place_of_a_claim)
 	buf_release(&out);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_what_is_rendered, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_words_and_variables, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_admitted_and_taken_back, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_refused_when_it_comes, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_refused_as_it_was_left, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_the_gate_is_ours, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_place_of_a_claim, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests_name("late", tests, NULL, NULL) != 0;
-}
+TESTS_BETWEEN(set_up, tear_down, test_what_is_rendered, test_words_and_variables,
+	test_admitted_and_taken_back, test_refused_when_it_comes, test_refused_as_it_was_left,
+	test_the_gate_is_ours, test_place_of_a_claim)

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: which GPUs a pod is given, what a refusal says, and that no outcome breaks the rules. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/buf.h"
 #include "test/unit/pool_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/core/pool/server_kinds.h"
 #include "webhook/core/pool/server_words.h"
 
@@ -261,14 +254,13 @@ static void check_rows(const struct row *table, size_t n, bool one_server)
 	}
 }
 
-static void test_table(void **state)
+TEST(test_table)
 {
-	(void)state;
-	check_rows(rows, sizeof(rows) / sizeof(*rows), false);
-	check_rows(alone, sizeof(alone) / sizeof(*alone), true);
+	check_rows(rows, COUNT(rows), false);
+	check_rows(alone, COUNT(alone), true);
 }
 
-static void test_demand_bytes(void **state)
+TEST(test_demand_bytes)
 {
 	static const struct {
 		uint32_t percent;
@@ -284,8 +276,7 @@ static void test_demand_bytes(void **state)
 		{0, UINT64_MAX, 1, UINT64_MAX},
 	};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct demand_container c = {.percent = cases[i].percent, .memory_mb = cases[i].mb};
 		struct gpu g = {.bytes = cases[i].gpu};
 
@@ -294,9 +285,8 @@ static void test_demand_bytes(void **state)
 }
 
 /* Percents that sum to 100 fit on one GPU of any size. */
-static void test_percent_sums(void **state)
+TEST(test_percent_sums)
 {
-	(void)state;
 	for (uint64_t bytes = 1; bytes < 3000; bytes += 7)
 		for (uint32_t p = 1; p < 100; p++) {
 			struct demand_container a = {.percent = p}, b = {.percent = 100 - p};
@@ -307,7 +297,7 @@ static void test_percent_sums(void **state)
 }
 
 /* The sentence keeps its advice whatever names are in it. */
-static void test_sentence_never_cut(void **state)
+TEST(test_sentence_never_cut)
 {
 	char demand[2048], filters[1024], pool_text[2048];
 	struct placement p;
@@ -316,7 +306,6 @@ static void test_sentence_never_cut(void **state)
 	struct pool pool;
 	char name[254];
 
-	(void)state;
 	memset(name, 'n', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
 	snprintf(pool_text, sizeof(pool_text),
@@ -335,7 +324,7 @@ static void test_sentence_never_cut(void **state)
 	pool_release(&pool);
 }
 
-static void test_copies(void **state)
+TEST(test_copies)
 {
 	static const struct {
 		const char *pool, *demand;
@@ -353,8 +342,7 @@ static void test_copies(void **state)
 		{"a claims=250 t4:8000/7000", "app a 1 1%", false, 100, 6},
 	};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct demand d;
 		struct pool pool;
 		bool more = true;
@@ -371,7 +359,7 @@ static void test_copies(void **state)
 
 /* However much is asked of however large a pool: the search ends, and says why. What is asked for
  * in one piece has room for it. */
-static void test_the_search_has_a_budget(void **state)
+TEST(test_the_search_has_a_budget)
 {
 	struct buf text;
 	struct arena a;
@@ -381,7 +369,6 @@ static void test_the_search_has_a_budget(void **state)
 	struct err err = {0};
 	bool more = false;
 
-	(void)state;
 	buf_init(&text, 1 << 20);
 	arena_init(&a, 1 << 20);
 	for (int i = 0; i < 400; i++)
@@ -409,7 +396,7 @@ static void test_the_search_has_a_budget(void **state)
 
 /* Who does not begin at the first name takes the next one that serves as well, and prefers what
  * fits better all the same. */
-static void test_first(void **state)
+TEST(test_first)
 {
 	static const struct {
 		const char *pool, *demand;
@@ -427,8 +414,7 @@ static void test_first(void **state)
 			{"a", "b", "a", "a"}},
 	};
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+	for (size_t i = 0; i < COUNT(cases); i++)
 		for (size_t first = 0; first < 4; first++) {
 			struct placement p;
 			struct demand d;
@@ -446,7 +432,7 @@ static void test_first(void **state)
 		}
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
 	struct placement p;
 	struct demand d;
@@ -454,7 +440,6 @@ static void test_no_memory(void **state)
 	struct pool pool;
 	size_t refused = 0;
 
-	(void)state;
 	pool_init(&pool, TWO);
 	demand_init(&d, &pool.arena, "app a 1 50%; init b 2 10%", "zone=attic", "gpu-02", false);
 	for (size_t max = 0; max < 4096; max += 16) {
@@ -616,11 +601,10 @@ static void check_outcome(
 	assert_true(exact_search(pool, d, p));
 }
 
-static void test_random(void **state)
+TEST(test_random)
 {
 	unsigned yes = 0, no = 0, missed = 0;
 
-	(void)state;
 	seed = 1;
 	for (unsigned i = 0; i < 20000; i++) {
 		struct placement p;
@@ -649,9 +633,8 @@ static void test_random(void **state)
 }
 
 /* With one container there is nothing to pack: the search is exact. */
-static void test_random_single(void **state)
+TEST(test_random_single)
 {
-	(void)state;
 	seed = 7;
 	for (unsigned i = 0; i < 5000; i++) {
 		struct placement p;
@@ -914,7 +897,7 @@ static uint64_t plain_rate(const struct pool *pool, const struct demand *d, size
 
 /* One container on one server: the one that a look at each of them in turn finds; and the same for
  * everything else that may be asked, however the search comes to know what is free. */
-static void test_every_server(void **state)
+TEST(test_every_server)
 {
 	static const char *const filters[] = {NULL, NULL, NULL, "zone=z1", "gpu.model=m0",
 		"zone=z7", "gpu.model=m7", "server.name=s03", "zone=z0 gpu.model=m1",
@@ -927,7 +910,6 @@ static void test_every_server(void **state)
 	static const char *const models[] = {"m1"};
 	unsigned placed = 0, hurried = 0;
 
-	(void)state;
 	seed = 11;
 	for (unsigned i = 0; i < 10000; i++) {
 		struct placement p = {0};
@@ -947,8 +929,8 @@ static void test_every_server(void **state)
 
 		random_large_pool(&pool);
 		random_demand(&d, &pool);
-		demand_init(&one, &pool.arena, "app a 1 1%",
-			filters[pick(sizeof(filters) / sizeof(*filters))], NULL, false);
+		demand_init(&one, &pool.arena, "app a 1 1%", filters[pick(COUNT(filters))], NULL,
+			false);
 		d.filters = one.filters;
 		d.n_filters = one.n_filters;
 		d.one_server = pick(4) == 0;
@@ -997,7 +979,7 @@ static void test_every_server(void **state)
 
 /* However many servers there are, and whatever labels tell them apart: what is kept of their words
  * answers a filter, and a policy. Here the servers themselves would say something else. */
-static void test_no_server_is_asked_for_its_words(void **state)
+TEST(test_no_server_is_asked_for_its_words)
 {
 	static const char *const filters[] = {"server.addr=s04:56001", "host=h4", "host=h4 zone=z0",
 		"zone=z0 server.addr=s04:56001"};
@@ -1010,7 +992,6 @@ static void test_no_server_is_asked_for_its_words(void **state)
 	struct err err = {0};
 	struct buf b;
 
-	(void)state;
 	buf_init(&b, 65536);
 	for (unsigned i = 0; i < 40; i++)
 		buf_fmt(&b, "%ss%02u zone=z%u host=h%u m0:8 m0:8", i ? "; " : "", i, i % 2, i);
@@ -1026,8 +1007,8 @@ static void test_no_server_is_asked_for_its_words(void **state)
 		s->address = "s00:56001";
 	}
 	pool.inv.kinds = kept.kinds.servers;
-	for (size_t i = 0; i <= sizeof(filters) / sizeof(*filters); i++) {
-		bool by_policy = i == sizeof(filters) / sizeof(*filters);
+	for (size_t i = 0; i <= COUNT(filters); i++) {
+		bool by_policy = i == COUNT(filters);
 		struct placement p = {0};
 		struct demand d;
 
@@ -1048,22 +1029,6 @@ static void test_no_server_is_asked_for_its_words(void **state)
 	buf_release(&b);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table),
-		cmocka_unit_test(test_demand_bytes),
-		cmocka_unit_test(test_percent_sums),
-		cmocka_unit_test(test_sentence_never_cut),
-		cmocka_unit_test(test_the_search_has_a_budget),
-		cmocka_unit_test(test_copies),
-		cmocka_unit_test(test_first),
-		cmocka_unit_test(test_no_memory),
-		cmocka_unit_test(test_random),
-		cmocka_unit_test(test_random_single),
-		cmocka_unit_test(test_every_server),
-		cmocka_unit_test(test_no_server_is_asked_for_its_words),
-	};
-
-	return cmocka_run_group_tests_name("placement", tests, NULL, NULL) != 0;
-}
+TESTS(test_table, test_demand_bytes, test_percent_sums, test_sentence_never_cut,
+	test_the_search_has_a_budget, test_copies, test_first, test_no_memory, test_random,
+	test_random_single, test_every_server, test_no_server_is_asked_for_its_words)

@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core/pod/plan: written, read, and refused when forged. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "test/unit/core_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/core/pod/plan.h"
 
-#define LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define HEAD "{'v':1,'profile':'p','hash':'0123456789abcdef','mode':'full'"
 #define ONE                                                                                        \
 	"{'name':'a','kind':'app','amount':1,'percent':100,'units':100,'command':'wrapped',"       \
@@ -86,21 +77,19 @@ static void round_trip(const char *text)
 	free(quoted);
 }
 
-static void test_round_trips(void **state)
+TEST(test_round_trips)
 {
-	(void)state;
-	for (size_t i = 0; i < LEN(whole); i++)
+	for (size_t i = 0; i < COUNT(whole); i++)
 		round_trip(whole[i]);
 }
 
 /* What a mutation writes is what is read. */
-static void test_what_is_written_is_read(void **state)
+TEST(test_what_is_written_is_read)
 {
 	struct fixture f;
 	struct buf once, twice;
 	struct plan p;
 
-	(void)state;
 	fixture_init(&f);
 	buf_init(&once, 1 << 16);
 	buf_init(&twice, 1 << 16);
@@ -245,7 +234,7 @@ static char *long_list(const char *before, const char *key, const char *behind, 
 
 /* Whoever may write pods may have written the plan: how much it may name decides what it costs to
  * look for all of it. */
-static void test_lists_are_bounded(void **state)
+TEST(test_lists_are_bounded)
 {
 	static const struct {
 		const char *before, *key, *behind;
@@ -259,8 +248,7 @@ static void test_lists_are_bounded(void **state)
 			"mounts", "}]}", 64},
 	};
 
-	(void)state;
-	for (size_t i = 0; i < LEN(cases) * 2; i++) {
+	for (size_t i = 0; i < COUNT(cases) * 2; i++) {
 		int n = cases[i / 2].most + (int)(i % 2);
 		char *text =
 			long_list(cases[i / 2].before, cases[i / 2].key, cases[i / 2].behind, n);
@@ -277,14 +265,13 @@ static void test_lists_are_bounded(void **state)
 	}
 }
 
-static void test_bad_plans(void **state)
+TEST(test_bad_plans)
 {
 	struct arena a;
 	struct err err = {0};
 
-	(void)state;
 	arena_init(&a, 1 << 20);
-	for (size_t i = 0; i < LEN(bad); i++) {
+	for (size_t i = 0; i < COUNT(bad); i++) {
 		struct plan p = {.version = 77};
 		int rc = read_text(&a, bad[i].text, &p, &err);
 
@@ -299,13 +286,12 @@ static void test_bad_plans(void **state)
 	arena_release(&a);
 }
 
-static void test_unknown_members_are_a_newer_replicas(void **state)
+TEST(test_unknown_members_are_a_newer_replicas)
 {
 	struct arena a;
 	struct plan p;
 	struct err err = {0};
 
-	(void)state;
 	arena_init(&a, 1 << 20);
 	assert_int_equal(
 		read_text(&a,
@@ -318,14 +304,13 @@ static void test_unknown_members_are_a_newer_replicas(void **state)
 	arena_release(&a);
 }
 
-static void test_too_big(void **state)
+TEST(test_too_big)
 {
 	struct arena a;
 	struct plan p;
 	struct err err = {0};
 	struct buf b;
 
-	(void)state;
 	arena_init(&a, 1 << 20);
 	buf_init(&b, 1 << 20);
 	buf_str(&b, HEAD ",'filters':['");
@@ -355,13 +340,12 @@ static void test_too_big(void **state)
 	arena_release(&a);
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
 	struct err err = {0};
 	size_t tried = 0;
 	int rc = ERR_NOMEM;
 
-	(void)state;
 	for (size_t max = 1; rc != 0; max += 37, tried++) {
 		struct arena a;
 		struct plan p;
@@ -374,14 +358,13 @@ static void test_no_memory(void **state)
 	assert_true(tried > 10);
 }
 
-static void test_demand(void **state)
+TEST(test_demand)
 {
 	struct arena a;
 	struct plan p;
 	struct demand d;
 	struct err err = {0};
 
-	(void)state;
 	arena_init(&a, 1 << 20);
 	assert_int_equal(read_text(&a, whole[2], &p, &err), 0);
 	assert_int_equal(plan_demand(&p, true, &a, &d, &err), 0);
@@ -402,18 +385,5 @@ static void test_demand(void **state)
 	arena_release(&a);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trips),
-		cmocka_unit_test(test_what_is_written_is_read),
-		cmocka_unit_test(test_bad_plans),
-		cmocka_unit_test(test_lists_are_bounded),
-		cmocka_unit_test(test_unknown_members_are_a_newer_replicas),
-		cmocka_unit_test(test_too_big),
-		cmocka_unit_test(test_no_memory),
-		cmocka_unit_test(test_demand),
-	};
-
-	return cmocka_run_group_tests_name("plan", tests, NULL, NULL) != 0;
-}
+TESTS(test_round_trips, test_what_is_written_is_read, test_bad_plans, test_lists_are_bounded,
+	test_unknown_members_are_a_newer_replicas, test_too_big, test_no_memory, test_demand)

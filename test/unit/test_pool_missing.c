@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: which GPUs have to give back least before a pod fits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/buf.h"
 #include "test/unit/pool_fixture.h"
+#include "test/unit/test.h"
 #include "webhook/cli/pool_missing.h"
 
 static const struct {
@@ -34,10 +28,9 @@ static const struct {
 	{"fewer GPUs than are asked: nothing would do", "a t4:8000/8000", "app a 2 100%", NULL, ""},
 };
 
-static void test_missing(void **state)
+TEST(test_missing)
 {
-	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+	for (size_t i = 0; i < COUNT(rows); i++) {
 		struct pool_missing *all;
 		struct demand d;
 		struct pool p;
@@ -63,9 +56,4 @@ static void test_missing(void **state)
 	}
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {cmocka_unit_test(test_missing)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS(test_missing)

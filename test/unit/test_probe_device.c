@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: what is made of a CUDA runtime's answers, by a runtime of which each answer can be chosen.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "probe/result/device.h"
-
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+#include "test/unit/test.h"
 
 /* What the runtime answers. */
 static struct {
@@ -96,9 +86,8 @@ static void set_name(const char *name)
 	memcpy(says.properties, name, strlen(name) + 1);
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
-	(void)state;
 	memset(&says, 0, sizeof(says));
 	says.driver = 13000;
 	says.runtime = 12090;
@@ -124,11 +113,10 @@ static int setup(void **state)
 	return 0;
 }
 
-static void counts(void **state)
+TEST(counts)
 {
 	struct report r;
 
-	(void)state;
 	report_init(&r);
 	assert_int_equal(device_count(&rt, &r), CODE_NONE);
 	assert_int_equal(r.cuda, 8);
@@ -139,7 +127,7 @@ static void counts(void **state)
 	report_release(&r);
 }
 
-static void cannot_count(void **state)
+TEST(cannot_count)
 {
 	static const struct {
 		int driver, error, count, pci, cuda;
@@ -165,7 +153,6 @@ static void cannot_count(void **state)
 			"the runtime counts 129 GPUs; accepted are at most 128"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct report r;
 
@@ -188,11 +175,10 @@ static void cannot_count(void **state)
 	}
 }
 
-static void hidden_by_the_environment(void **state)
+TEST(hidden_by_the_environment)
 {
 	struct report r;
 
-	(void)state;
 	setenv("CUDA_VISIBLE_DEVICES", "7", 1);
 	says.count_error = 100;
 	report_init(&r);
@@ -204,11 +190,10 @@ static void hidden_by_the_environment(void **state)
 }
 
 /* A client that forwards to a remote GPU may know no driver; what counts is that it counts. */
-static void driver_is_not_told(void **state)
+TEST(driver_is_not_told)
 {
 	struct report r;
 
-	(void)state;
 	says.driver_error = RT_MISSING_CALL;
 	report_init(&r);
 	assert_int_equal(device_count(&rt, &r), CODE_NONE);
@@ -217,12 +202,11 @@ static void driver_is_not_told(void **state)
 	report_release(&r);
 }
 
-static void describes(void **state)
+TEST(describes)
 {
 	struct gpu_report g;
 	int error;
 
-	(void)state;
 	memset(&g, 0x55, sizeof(g));
 	assert_int_equal(device_describe(&rt, 3, &g, &error), CODE_NONE);
 	assert_int_equal(g.index, 3);
@@ -246,12 +230,11 @@ static void describes(void **state)
 		assert_null(g.checks[i]);
 }
 
-static void describes_what_it_can(void **state)
+TEST(describes_what_it_can)
 {
 	struct gpu_report g;
 	int error;
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(says.attribute); i++)
 		says.attribute[i] = -1000;
 	says.pci = NULL;
@@ -272,12 +255,11 @@ static void describes_what_it_can(void **state)
 	assert_int_equal(g.ecc, -1);
 }
 
-static void mig_instance(void **state)
+TEST(mig_instance)
 {
 	struct gpu_report g;
 	int error;
 
-	(void)state;
 	set_name("NVIDIA H200 MIG 1g.18gb");
 	assert_int_equal(device_describe(&rt, 0, &g, &error), CODE_NONE);
 	assert_int_equal(g.mig, 1);
@@ -285,12 +267,11 @@ static void mig_instance(void **state)
 }
 
 /* A name without an end, with bytes that no terminal should see. */
-static void hostile_name(void **state)
+TEST(hostile_name)
 {
 	struct gpu_report g;
 	int error;
 
-	(void)state;
 	memset(says.properties, 0x1b, 256);
 	assert_int_equal(device_describe(&rt, 0, &g, &error), CODE_NONE);
 	assert_int_equal(strlen(g.name), sizeof(g.name) - 1);
@@ -302,12 +283,11 @@ static void hostile_name(void **state)
 }
 
 /* A runtime that leaves there what was there, and one that says nothing. */
-static void memory_that_is_none(void **state)
+TEST(memory_that_is_none)
 {
 	struct gpu_report g;
 	int error;
 
-	(void)state;
 	memset(says.properties + RT_PROPERTIES_MEMORY, 0xa5, 8);
 	assert_int_equal(device_describe(&rt, 0, &g, &error), CODE_NONE);
 	assert_int_equal(g.memory_total_bytes, -1);
@@ -316,12 +296,11 @@ static void memory_that_is_none(void **state)
 	assert_int_equal(g.memory_total_bytes, -1);
 }
 
-static void cannot_be_described(void **state)
+TEST(cannot_be_described)
 {
 	struct gpu_report g;
 	int error;
 
-	(void)state;
 	says.properties_error = 101;
 	assert_int_equal(device_describe(&rt, 5, &g, &error), CODE_GPU_MISSING);
 	assert_int_equal(error, 101);
@@ -331,7 +310,7 @@ static void cannot_be_described(void **state)
 	assert_int_equal(device_describe(&rt, 5, &g, &error), CODE_RUNTIME_INCOMPLETE);
 }
 
-static void memory(void **state)
+TEST(memory)
 {
 	static const struct {
 		size_t free_bytes, total;
@@ -348,7 +327,6 @@ static void memory(void **state)
 		{10, 20, 214, CODE_ECC_UNCORRECTABLE},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct gpu_report g;
 		int error = 77;
@@ -368,21 +346,6 @@ static void memory(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(counts, setup),
-		cmocka_unit_test_setup(cannot_count, setup),
-		cmocka_unit_test_setup(hidden_by_the_environment, setup),
-		cmocka_unit_test_setup(driver_is_not_told, setup),
-		cmocka_unit_test_setup(describes, setup),
-		cmocka_unit_test_setup(describes_what_it_can, setup),
-		cmocka_unit_test_setup(mig_instance, setup),
-		cmocka_unit_test_setup(hostile_name, setup),
-		cmocka_unit_test_setup(memory_that_is_none, setup),
-		cmocka_unit_test_setup(cannot_be_described, setup),
-		cmocka_unit_test_setup(memory, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TESTS_BETWEEN(setup, NULL, counts, cannot_count, hidden_by_the_environment, driver_is_not_told,
+	describes, describes_what_it_can, mig_instance, hostile_name, memory_that_is_none,
+	cannot_be_described, memory)

@@ -2,27 +2,17 @@
 /* test: NVML by name, over a library that says what a file tells it (test/probe/fake_nvml.c): what
  * is missing or refused is unknown. */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "probe/runtime/nvml.h"
+#include "test/unit/test.h"
 
 static char folder[400], scenario[64], library[512], old_library[512];
 
-static int setup_all(void **state)
+FIXTURE(setup_all)
 {
 	ssize_t n = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
 
-	(void)state;
 	if (n <= 0)
 		return -1;
 	/* BUILD/test/unit/test_probe_nvml */
@@ -34,11 +24,10 @@ static int setup_all(void **state)
 	return 0;
 }
 
-static int setup(void **state)
+FIXTURE(setup)
 {
 	int fd;
 
-	(void)state;
 	snprintf(scenario, sizeof(scenario), "/tmp/probe-nvml-XXXXXX");
 	fd = mkstemp(scenario);
 	if (fd < 0)
@@ -47,9 +36,8 @@ static int setup(void **state)
 	return setenv("GPUPROBE_FAKE_NVML", scenario, 1);
 }
 
-static int teardown(void **state)
+FIXTURE(teardown)
 {
-	(void)state;
 	return unlink(scenario);
 }
 
@@ -79,14 +67,13 @@ static void look(const char *file, const char *lines, struct nvml_state *ret)
 	nvml_close(n);
 }
 
-static void healthy(void **state)
+TEST(healthy)
 {
 	struct nvml *n = open_with(library, "gpus=8\n");
 	struct nvml_state s;
 	nvml_device device;
 	struct err err = {0};
 
-	(void)state;
 	assert_string_equal(nvml_driver_version(n), "580.159.04");
 	assert_int_equal(nvml_count(n), 8);
 	assert_int_equal(nvml_find(n, "0000:11:00.0", &device, &err), 0);
@@ -119,14 +106,13 @@ static void healthy(void **state)
 	nvml_close(n);
 }
 
-static void identifies(void **state)
+TEST(identifies)
 {
 	struct nvml *n = open_with(library, "gpus=2\n1.uuid=GPU-x\n1.pci=00010000:DB:00.0\n"
 					    "call.nvmlDeviceGetUUID=0\n");
 	char uuid[48], pci[20];
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(nvml_identify(n, 0, uuid, sizeof(uuid), pci, sizeof(pci), &err), 0);
 	assert_string_equal(uuid, "GPU-00000000-0000-0000-0000-000000000001");
 	assert_string_equal(pci, "0000:10:00.0");
@@ -153,13 +139,12 @@ static void identifies(void **state)
 	nvml_close(n);
 }
 
-static void cannot_be_opened(void **state)
+TEST(cannot_be_opened)
 {
 	struct nvml *n = (struct nvml *)scenario;
 	struct err err = {0};
 	FILE *f;
 
-	(void)state;
 	assert_int_equal(nvml_open("/nowhere/libnvidia-ml.so.1", &n, &err), ERR_NOTFOUND);
 	assert_null(n);
 	assert_non_null(strstr(err.msg, "/nowhere/libnvidia-ml.so.1"));
@@ -175,11 +160,10 @@ static void cannot_be_opened(void **state)
 
 /* The library of a remote-GPU client may have threads of its own, also where it does not start:
  * their code must stay. */
-static void threads_of_the_library_go_on(void **state)
+TEST(threads_of_the_library_go_on)
 {
 	static const char *const scenarios[] = {"thread=1\ninit=999\n", "thread=1\n"};
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		struct nvml *n = NULL;
 		struct err err = {0};
@@ -194,14 +178,13 @@ static void threads_of_the_library_go_on(void **state)
 	}
 }
 
-static void answers_that_fail(void **state)
+TEST(answers_that_fail)
 {
 	struct nvml *n = open_with(library, "gpus=2\ncall.nvmlDeviceGetCount_v2=999\n"
 					    "call.nvmlSystemGetDriverVersion=999\n");
 	nvml_device device;
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(nvml_count(n), -1);
 	assert_string_equal(nvml_driver_version(n), "");
 	assert_int_equal(nvml_find(n, "0000:99:00.0", &device, &err), ERR_NOTFOUND);
@@ -209,14 +192,13 @@ static void answers_that_fail(void **state)
 }
 
 /* The handle is still to be had; nothing else is. */
-static void lost_gpu(void **state)
+TEST(lost_gpu)
 {
 	struct nvml *n = open_with(library, "gpus=2\n0.lost=1\n");
 	struct nvml_state s;
 	nvml_device device;
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(nvml_find(n, "0000:10:00.0", &device, &err), ERR_IO);
 	assert_string_equal(err.msg, "NVML says of 0000:10:00.0: GPU is lost (15)");
 	assert_null(device);
@@ -237,11 +219,10 @@ static void lost_gpu(void **state)
 	nvml_close(n);
 }
 
-static void values(void **state)
+TEST(values)
 {
 	struct nvml_state s;
 
-	(void)state;
 	look(library,
 		"throttle=0x44\necc_uncorrected=3\necc_corrected=70000000000\nremap_correctable=1\n"
 		"remap_uncorrectable=2\nremap_pending=1\nremap_failed=1\nretire_pending=1\nmig=1\n"
@@ -271,11 +252,10 @@ static void values(void **state)
 }
 
 /* Not supported, and all ones, which is how NVML says unknown: never a number, never a zero. */
-static void values_that_are_none(void **state)
+TEST(values_that_are_none)
 {
 	struct nvml_state s;
 
-	(void)state;
 	look(library,
 		"throttle=n/a\necc_uncorrected=n/a\nremap_pending=n/a\nretire_pending=n/a\nmig=n/"
 		"a\n"
@@ -303,11 +283,10 @@ static void values_that_are_none(void **state)
 }
 
 /* An NVML of before Ampere: the older names are taken, and what it lacks is unknown. */
-static void older_library(void **state)
+TEST(older_library)
 {
 	struct nvml_state s;
 
-	(void)state;
 	look(old_library, "driver=418.226.00\nthrottle=0x20\nprocesses=2\nremap_pending=1\nmig=1\n",
 		&s);
 	assert_true(s.throttle_known);
@@ -321,13 +300,12 @@ static void older_library(void **state)
 }
 
 /* The server of MPS is there without clients, too, which stand in a list of their own. */
-static void clients_of_mps(void **state)
+TEST(clients_of_mps)
 {
 	char lines[256];
 	struct nvml_state s;
 	int ours = (int)getpid();
 
-	(void)state;
 	snprintf(lines, sizeof(lines), "0.list=%d:72351744\n", ours);
 	look(library, lines, &s);
 	assert_int_equal(s.processes, 1);
@@ -348,20 +326,6 @@ static void clients_of_mps(void **state)
 	assert_int_equal(prctl(PR_SET_NAME, "test_probe_nvml"), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(healthy, setup, teardown),
-		cmocka_unit_test_setup_teardown(identifies, setup, teardown),
-		cmocka_unit_test_setup_teardown(cannot_be_opened, setup, teardown),
-		cmocka_unit_test_setup_teardown(threads_of_the_library_go_on, setup, teardown),
-		cmocka_unit_test_setup_teardown(answers_that_fail, setup, teardown),
-		cmocka_unit_test_setup_teardown(lost_gpu, setup, teardown),
-		cmocka_unit_test_setup_teardown(values, setup, teardown),
-		cmocka_unit_test_setup_teardown(values_that_are_none, setup, teardown),
-		cmocka_unit_test_setup_teardown(older_library, setup, teardown),
-		cmocka_unit_test_setup_teardown(clients_of_mps, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, setup_all, NULL);
-}
+TESTS_ALL(setup_all, NULL, setup, teardown, healthy, identifies, cannot_be_opened,
+	threads_of_the_library_go_on, answers_that_fail, lost_gpu, values, values_that_are_none,
+	older_library, clients_of_mps)

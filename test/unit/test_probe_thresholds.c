@@ -3,40 +3,27 @@
  * counts, peers, and the file. Tables of figures by model have been wrong by a factor of ten and
  * could not fail; so the formula is held to the data sheets here. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include <unistd.h>
 
 #include "probe/result/thresholds.h"
 #include "test/unit/probe_report_fixture.h"
+#include "test/unit/test.h"
 
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 #define SCHEMA "{\"schema\": \"gpuprobe.thresholds/1\", "
 
 static struct thresholds t;
 static struct report r;
 static char file[] = "/tmp/probe-thresholds-XXXXXX";
 
-static int begin(void **state)
+FIXTURE(begin)
 {
-	(void)state;
 	thresholds_init(&t);
 	healthy_report(&r, PROFILE_BENCH, 3);
 	r.n_gpus = 2; /* the third one is looked at where it matters */
 	return 0;
 }
 
-static int finish(void **state)
+FIXTURE(finish)
 {
-	(void)state;
 	r.n_gpus = 3;
 	thresholds_release(&t);
 	report_release(&r);
@@ -58,9 +45,8 @@ static const struct {
 	{"H200", 9, 0, 132, 1980, 3201, 6144, 4917, 4800, 66.9, 67},
 };
 
-static void peaks_are_those_of_the_data_sheets(void **state)
+TEST(peaks_are_those_of_the_data_sheets)
 {
-	(void)state;
 	for (size_t i = 0; i < COUNT(cards); i++) {
 		struct gpu_report gpu;
 
@@ -79,11 +65,10 @@ static void peaks_are_those_of_the_data_sheets(void **state)
 	}
 }
 
-static void says_nothing_without_its_figures(void **state)
+TEST(says_nothing_without_its_figures)
 {
 	struct gpu_report *gpu = &r.gpus[0];
 
-	(void)state;
 	gpu->memory_clock_max_mhz = 0;
 	assert_true(isnan(expect_memory_rate(gpu)));
 	gpu->memory_clock_max_mhz = 3201;
@@ -113,11 +98,10 @@ static struct check_result judged(enum check_id id, double value)
 	return c;
 }
 
-static void clocks(void **state)
+TEST(clocks)
 {
 	double peak = expect_memory_rate(&r.gpus[0]);
 
-	(void)state;
 	assert_int_equal(judged(CHECK_MEM_READ, 0.81 * peak).status, STATUS_PASS);
 	assert_int_equal(judged(CHECK_MEM_READ, 0.79 * peak).status, STATUS_WARN);
 	assert_int_equal(judged(CHECK_MEM_READ, 0.69 * peak).status, STATUS_FAIL);
@@ -134,7 +118,7 @@ static void clocks(void **state)
 
 /* The work was not done, or time or clocks are made up: no pass, whatever the expectation, and also
  * where there is none. */
-static void too_good_is_a_failure(void **state)
+TEST(too_good_is_a_failure)
 {
 	double memory = expect_memory_rate(&r.gpus[0]), fp32 = expect_fp32_rate(&r.gpus[0]);
 	const struct {
@@ -146,7 +130,6 @@ static void too_good_is_a_failure(void **state)
 		{CHECK_REMOTE_BANDWIDTH, 1.05 * memory}, {CHECK_FP32_RATE, 1.3 * fp32},
 		{CHECK_FP64_RATE, 0.65 * fp32}, {CHECK_TENSOR_RATE, 83.2 * fp32}};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(bounds); i++) {
 		struct check_result c = judged(bounds[i].id, 0.999 * bounds[i].most);
 
@@ -181,11 +164,10 @@ static void write_file(const char *text)
 	"\"references\": [{\"name\": \"NVIDIA H200\", \"memory_total_bytes\": 150051225600, "      \
 	"\"rates\": {\"bench.mem_read\": " read ", \"bench.h2d\": 5e10}}]"
 
-static void a_reference_goes_before_clocks(void **state)
+TEST(a_reference_goes_before_clocks)
 {
 	struct err err = {0};
 
-	(void)state;
 	write_file(SCHEMA REFERENCE("1e12") "}");
 	assert_int_equal(thresholds_read(&t, file, &err), 0);
 	assert_int_equal(judged(CHECK_MEM_READ, 0.96e12).status, STATUS_PASS);
@@ -202,11 +184,10 @@ static void a_reference_goes_before_clocks(void **state)
 	assert_int_equal(judged(CHECK_MEM_READ, 4.5e12).basis, BASIS_CLOCK);
 }
 
-static void shares_of_the_file_go_before_all(void **state)
+TEST(shares_of_the_file_go_before_all)
 {
 	struct err err = {0};
 
-	(void)state;
 	write_file(SCHEMA "\"checks\": {\"bench.mem_read\": {\"warn_below\": 0.5, \"fail_below\": "
 			  "0.4}, \"peers\": {\"fail_below\": 0.9}, "
 			  "\"bench.mem_write\": {\"fail_below\": 0.3}}, " REFERENCE("1e12") "}");
@@ -218,11 +199,10 @@ static void shares_of_the_file_go_before_all(void **state)
 	assert_true(t.peers.fail_below > 0.89 && t.peers.warn_below > 0.94);
 }
 
-static void fatal_xids(void **state)
+TEST(fatal_xids)
 {
 	struct err err = {0};
 
-	(void)state;
 	assert_false(t.fatal_xids_given);
 	write_file(SCHEMA "\"fatal_xids\": [79, 13]}");
 	assert_int_equal(thresholds_read(&t, file, &err), 0);
@@ -237,13 +217,12 @@ static void fatal_xids(void **state)
 }
 
 /* One number more than there is room for. */
-static void too_many_xids(void **state)
+TEST(too_many_xids)
 {
 	char text[8 * FATAL_XIDS_MAX + 100];
 	struct err err = {0};
 	size_t n = (size_t)snprintf(text, sizeof(text), SCHEMA "\"fatal_xids\": [1");
 
-	(void)state;
 	for (int i = 0; i < FATAL_XIDS_MAX; i++)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, ", %d", 100 + i);
 	(void)snprintf(text + n, sizeof(text) - n, "]}");
@@ -252,13 +231,12 @@ static void too_many_xids(void **state)
 	assert_non_null(strstr(err.msg, "fatal_xids: more than 64 XIDs"));
 }
 
-static void too_many_references(void **state)
+TEST(too_many_references)
 {
 	struct err err = {0};
 	char text[1024];
 	size_t n = (size_t)snprintf(text, sizeof(text), SCHEMA "\"references\": [0");
 
-	(void)state;
 	for (int i = 0; i < 256; i++)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, ",0");
 	(void)snprintf(text + n, sizeof(text) - n, "]}");
@@ -268,7 +246,7 @@ static void too_many_references(void **state)
 		err.msg, "references: found a list of 257, expected an array of at most 256"));
 }
 
-static void refuses_files(void **state)
+TEST(refuses_files)
 {
 	static const struct {
 		const char *text;
@@ -306,7 +284,6 @@ static void refuses_files(void **state)
 		{SCHEMA "\"fatal_xids\": [\"79\"]}", ERR_INVALID, "from 1 to 99999"}};
 	struct err err = {0};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		err = (struct err){0};
 		write_file(cases[i].text);
@@ -321,12 +298,11 @@ static void refuses_files(void **state)
 	assert_int_equal(thresholds_read(&t, "/dev/zero", &err), ERR_TOOBIG);
 }
 
-static void what_is_written_is_read(void **state)
+TEST(what_is_written_is_read)
 {
 	struct err err = {0};
 	struct buf out;
 
-	(void)state;
 	report_judge(&r);
 	r.gpus[0].checks[CHECK_MEM_WRITE]->status = STATUS_FAIL;
 	buf_init(&out, 65536);
@@ -355,11 +331,10 @@ static void set_rate(size_t gpu, enum check_id id, double value)
 	assert_true(report_set_check(&r.gpus[gpu], &c));
 }
 
-static void peers(void **state)
+TEST(peers)
 {
 	const struct check_result *c;
 
-	(void)state;
 	set_rate(0, CHECK_FP64_RATE, 1e13);
 	set_rate(1, CHECK_FP64_RATE, 0.84e13);
 	thresholds_peers(&t, &r);
@@ -378,11 +353,10 @@ static void peers(void **state)
 	assert_int_equal(r.gpus[1].checks[CHECK_FP64_RATE]->status, STATUS_PASS);
 }
 
-static void free_memory_is_no_rate(void **state)
+TEST(free_memory_is_no_rate)
 {
 	struct check_result c;
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		check_begin(&c, CHECK_FREE_MEMORY);
 		check_pass(&c);
@@ -394,7 +368,7 @@ static void free_memory_is_no_rate(void **state)
 	assert_int_equal(r.gpus[1].checks[CHECK_FREE_MEMORY]->status, STATUS_PASS);
 }
 
-static void arithmetic_by_generation(void **state)
+TEST(arithmetic_by_generation)
 {
 	static const struct {
 		int major, minor, lanes;
@@ -403,8 +377,7 @@ static void arithmetic_by_generation(void **state)
 		{12, 1, 128}, {13, 0, 0}};
 	struct gpu_report gpu;
 
-	(void)state;
-	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+	for (size_t i = 0; i < COUNT(of); i++) {
 		report_gpu_init(&gpu);
 		gpu.cc_major = of[i].major;
 		gpu.cc_minor = of[i].minor;
@@ -453,9 +426,8 @@ static const struct check_result *beside(
 	return r.gpus[1].checks[id];
 }
 
-static void who_is_a_peer(void **state)
+TEST(who_is_a_peer)
 {
-	(void)state;
 	/* as much as is asked for is enough */
 	assert_int_equal(beside(CHECK_FP64_RATE, 0.85e13, STATUS_PASS, 0)->status, STATUS_WARN);
 	assert_int_equal(beside(CHECK_FP64_RATE, 0.95e13, STATUS_PASS, 0)->status, STATUS_PASS);
@@ -490,40 +462,27 @@ static void who_is_a_peer(void **state)
 	r.n_gpus = 2;
 }
 
-static void rates_are_those_of_bench(void **state)
+TEST(rates_are_those_of_bench)
 {
-	(void)state;
 	assert_true(thresholds_is_rate(CHECK_MEM_READ) && thresholds_is_rate(CHECK_TENSOR_RATE));
 	assert_false(thresholds_is_rate(CHECK_MEM_PATTERN) || thresholds_is_rate(CHECK_P2P) ||
 		     thresholds_is_rate(CHECK_NVML_THROTTLE));
 }
 
-int main(void)
+FIXTURE(make_file)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(peaks_are_those_of_the_data_sheets, begin, finish),
-		cmocka_unit_test_setup_teardown(says_nothing_without_its_figures, begin, finish),
-		cmocka_unit_test_setup_teardown(clocks, begin, finish),
-		cmocka_unit_test_setup_teardown(too_good_is_a_failure, begin, finish),
-		cmocka_unit_test_setup_teardown(a_reference_goes_before_clocks, begin, finish),
-		cmocka_unit_test_setup_teardown(shares_of_the_file_go_before_all, begin, finish),
-		cmocka_unit_test_setup_teardown(fatal_xids, begin, finish),
-		cmocka_unit_test_setup_teardown(too_many_xids, begin, finish),
-		cmocka_unit_test_setup_teardown(too_many_references, begin, finish),
-		cmocka_unit_test_setup_teardown(refuses_files, begin, finish),
-		cmocka_unit_test_setup_teardown(what_is_written_is_read, begin, finish),
-		cmocka_unit_test_setup_teardown(peers, begin, finish),
-		cmocka_unit_test_setup_teardown(free_memory_is_no_rate, begin, finish),
-		cmocka_unit_test_setup_teardown(arithmetic_by_generation, begin, finish),
-		cmocka_unit_test_setup_teardown(who_is_a_peer, begin, finish),
-		cmocka_unit_test_setup_teardown(rates_are_those_of_bench, begin, finish),
-	};
-	int fd = mkstemp(file), failed;
+	int fd = mkstemp(file);
 
-	if (fd < 0)
-		return 1;
-	close(fd);
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	unlink(file);
-	return failed;
+	return fd < 0 ? -1 : close(fd);
 }
+
+FIXTURE(remove_file)
+{
+	return unlink(file);
+}
+
+TESTS_ALL(make_file, remove_file, begin, finish, peaks_are_those_of_the_data_sheets,
+	says_nothing_without_its_figures, clocks, too_good_is_a_failure,
+	a_reference_goes_before_clocks, shares_of_the_file_go_before_all, fatal_xids, too_many_xids,
+	too_many_references, refuses_files, what_is_written_is_read, peers, free_memory_is_no_rate,
+	arithmetic_by_generation, who_is_a_peer, rates_are_those_of_bench)
