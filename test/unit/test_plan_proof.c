@@ -52,10 +52,10 @@
 #define PLAN_AT "/metadata/annotations/poolgate.io~1plan"
 
 /* Two replicas that share a key. */
-struct replicas {
+static struct replicas {
 	struct fixture writes, judges;
 	struct plan_keys *keys[2];
-};
+} fix;
 
 static void load(struct fixture *f, const char *text, const struct plan_keys *keys)
 {
@@ -93,20 +93,22 @@ static void end(struct replicas *r)
 	fixture_release(&r->judges);
 }
 
-static void expect_allowed(struct replicas *r, const char *pod, const char *row)
+FIXTURES(begin, end)
+
+static void expect_allowed(const char *pod, const char *row)
 {
-	if (fixture_validate(&r->judges, pod) != 0)
-		fail_msg("%s: %s: %s", row, r->judges.err.path, r->judges.err.msg);
-	assert_true(r->judges.validation.claims);
-	assert_int_equal(r->judges.validation.proof, PROOF_HOLDS);
+	if (fixture_validate(&fix.judges, pod) != 0)
+		fail_msg("%s: %s: %s", row, fix.judges.err.path, fix.judges.err.msg);
+	assert_true(fix.judges.validation.claims);
+	assert_int_equal(fix.judges.validation.proof, PROOF_HOLDS);
 }
 
-static void expect_refused(struct replicas *r, const char *pod, enum proof proof, const char *row)
+static void expect_refused(const char *pod, enum proof proof, const char *row)
 {
-	if (fixture_validate(&r->judges, pod) != ERR_REFUSED)
-		fail_msg("%s: admitted, or %s", row, r->judges.err.msg);
-	if (r->judges.validation.proof != proof)
-		fail_msg("%s: the proof is %d", row, (int)r->judges.validation.proof);
+	if (fixture_validate(&fix.judges, pod) != ERR_REFUSED)
+		fail_msg("%s: admitted, or %s", row, fix.judges.err.msg);
+	if (fix.judges.validation.proof != proof)
+		fail_msg("%s: the proof is %d", row, (int)fix.judges.validation.proof);
 }
 
 /* ---- what another replica wrote ---- */
@@ -126,59 +128,32 @@ static const char *const written[] = {
 
 TEST(test_another_replicas_pod_is_admitted)
 {
-	struct replicas r;
-
-	begin(&r);
 	for (size_t i = 0; i < COUNT(written); i++) {
-		char *pod = fixture_inject(&r.writes, written[i]);
+		char *pod = fixture_inject(&fix.writes, written[i]);
 
-		expect_allowed(&r, pod, written[i]);
+		expect_allowed(pod, written[i]);
 		/* the plan alone, without the proof, is not believed */
-		r.judges.world.signer = NULL;
-		expect_refused(&r, pod, PROOF_UNKNOWN, written[i]);
-		r.judges.world.signer = plan_keys_signer(r.keys[1]);
+		fix.judges.world.signer = NULL;
+		expect_refused(pod, PROOF_UNKNOWN, written[i]);
+		fix.judges.world.signer = plan_keys_signer(fix.keys[1]);
 		free(pod);
 	}
-	end(&r);
 }
 
 /* A profile that is not known here at all, units by another GPU, and nodes that are asked for
  * nothing. */
 TEST(test_what_else_replicas_may_differ_in)
 {
-	struct replicas r;
 	char *pod;
 
-	begin(&r);
-	r.writes.config.total_gpu_mb = 8000;
-	r.writes.config.node_resource_off = true;
-	pod = fixture_inject(&r.writes, POD(WRAPPED, ""));
-	expect_allowed(&r, pod, "another configuration");
-	r.judges.profiles[0].name = SLICE("renamed");
-	expect_allowed(&r, pod, "an unknown profile");
-	assert_null(r.judges.validation.profile);
+	fix.writes.config.total_gpu_mb = 8000;
+	fix.writes.config.node_resource_off = true;
+	pod = fixture_inject(&fix.writes, POD(WRAPPED, ""));
+	expect_allowed(pod, "another configuration");
+	fix.judges.profiles[0].name = SLICE("renamed");
+	expect_allowed(pod, "an unknown profile");
+	assert_null(fix.judges.validation.profile);
 	free(pod);
-	end(&r);
-}
-
-TEST(test_injection_mode)
-{
-	struct replicas r;
-	char *pod, *changed;
-
-	begin(&r);
-	pod = fixture_inject(&r.writes,
-		"{'metadata':{'name':'p','annotations':{'auto-management/bitfusion':'injection',"
-		"'poolgate.io/launcher':'tool'}},'spec':{'containers':[{'name':'a','command':["
-		"'/tool/run','-n','1','python'],'resources':{'limits':{'bitfusion.io/"
-		"gpu-amount':1}}}]}}");
-	expect_allowed(&r, pod, "injection");
-	changed = fixture_change(pod, "[{'op':'replace','path':'/spec/containers/0/command/2',"
-				      "'value':'8'}]");
-	expect_refused(&r, changed, PROOF_OTHER, "more GPUs");
-	free(changed);
-	free(pod);
-	end(&r);
 }
 
 /* What the API server and other hooks do between the two. */
@@ -249,48 +224,55 @@ static const struct {
 	{"{'op':'remove','path':'/metadata/labels'}", PROOF_HOLDS},
 };
 
+/* The pod after one change. PROOF_HOLDS with a refusal: what else is looked at refuses it. */
+static void expect_changed(const char *pod, const char *op, bool allowed, enum proof proof)
+{
+	char ops[400], *changed;
+
+	snprintf(ops, sizeof(ops), "[%s]", op);
+	changed = fixture_change(pod, ops);
+	if (allowed)
+		expect_allowed(changed, op);
+	else
+		expect_refused(changed, proof, op);
+	free(changed);
+}
+
+TEST(test_injection_mode)
+{
+	char *pod = fixture_inject(&fix.writes,
+		"{'metadata':{'name':'p','annotations':{'auto-management/bitfusion':'injection',"
+		"'poolgate.io/launcher':'tool'}},'spec':{'containers':[{'name':'a','command':["
+		"'/tool/run','-n','1','python'],'resources':{'limits':{'bitfusion.io/"
+		"gpu-amount':1}}}]}}");
+
+	expect_allowed(pod, "injection");
+	expect_changed(pod, "{'op':'replace','path':'/spec/containers/0/command/2','value':'8'}",
+		false, PROOF_OTHER);
+	free(pod);
+}
+
 TEST(test_what_may_change_and_what_may_not)
 {
-	struct replicas r;
-	char *pod, op[400];
+	char *pod = fixture_inject(&fix.writes, POD(WRAPPED, ""));
 
-	begin(&r);
-	pod = fixture_inject(&r.writes, POD(WRAPPED, ""));
-	for (size_t i = 0; i < COUNT(harmless); i++) {
-		char *changed;
-
-		snprintf(op, sizeof(op), "[%s]", harmless[i]);
-		changed = fixture_change(pod, op);
-		expect_allowed(&r, changed, harmless[i]);
-		free(changed);
-	}
-	for (size_t i = 0; i < COUNT(harmful); i++) {
-		char *changed;
-
-		snprintf(op, sizeof(op), "[%s]", harmful[i].op);
-		changed = fixture_change(pod, op);
-		expect_refused(&r, changed, harmful[i].proof, harmful[i].op);
-		free(changed);
-	}
+	for (size_t i = 0; i < COUNT(harmless); i++)
+		expect_changed(pod, harmless[i], true, PROOF_HOLDS);
+	for (size_t i = 0; i < COUNT(harmful); i++)
+		expect_changed(pod, harmful[i].op, false, harmful[i].proof);
 	free(pod);
-	end(&r);
 }
 
 /* A variable that the first pod set itself, as the profile does, is held, too: a copy cannot ask
  * for more by it. */
 TEST(test_own_variables_are_held)
 {
-	struct replicas r;
-	char *pod, *changed;
+	char *pod = fixture_inject(
+		&fix.writes, POD(WRAPPED, "'env':[{'name':'GPU_COUNT','value':'1'}],"));
 
-	begin(&r);
-	pod = fixture_inject(&r.writes, POD(WRAPPED, "'env':[{'name':'GPU_COUNT','value':'1'}],"));
-	changed = fixture_change(
-		pod, "[{'op':'replace','path':'/spec/containers/0/env/0/value','value':'8'}]");
-	expect_refused(&r, changed, PROOF_OTHER, "GPU_COUNT");
-	free(changed);
+	expect_changed(pod, "{'op':'replace','path':'/spec/containers/0/env/0/value','value':'8'}",
+		false, PROOF_OTHER);
 	free(pod);
-	end(&r);
 }
 
 /* ---- what is in the annotation ---- */
@@ -330,72 +312,62 @@ TEST(test_a_changed_plan_is_nobodys)
 		{"\\\"digest\\\":\\\"", "\\\"digest\\\":\\\"A", PROOF_NONE},
 		{"\\\"digest\\\":", "\\\"digesT\\\":", PROOF_NONE},
 	};
-	struct replicas r;
 	char *pod, *changed, *mac;
 
-	begin(&r);
-	pod = fixture_inject(&r.writes, POD(WRAPPED, ""));
+	pod = fixture_inject(&fix.writes, POD(WRAPPED, ""));
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		changed = with_plan(pod, rows[i].from, rows[i].to);
-		expect_refused(&r, changed, rows[i].proof, rows[i].to);
+		expect_refused(changed, rows[i].proof, rows[i].to);
 		free(changed);
 	}
 	mac = strstr(pod, "\\\"mac\\\":\\\"");
 	assert_non_null(mac);
 	mac += strlen("\\\"mac\\\":\\\"");
 	*mac = *mac == 'A' ? 'B' : 'A';
-	expect_refused(&r, pod, PROOF_UNKNOWN, "another MAC");
+	expect_refused(pod, PROOF_UNKNOWN, "another MAC");
 	free(pod);
-	end(&r);
 }
 
 TEST(test_another_namespace)
 {
-	struct replicas r;
-	char *pod;
+	char *pod = fixture_inject(&fix.writes, POD(WRAPPED, ""));
 
-	begin(&r);
-	pod = fixture_inject(&r.writes, POD(WRAPPED, ""));
-	fixture_raw(&r.judges, pod);
-	assert_int_equal(
-		validate_create(&r.judges.world, &r.judges.json, json_root(&r.judges.json),
-			SLICE("theirs"), &r.judges.scratch, &r.judges.validation, &r.judges.err),
+	fixture_raw(&fix.judges, pod);
+	assert_int_equal(validate_create(&fix.judges.world, &fix.judges.json,
+				 json_root(&fix.judges.json), SLICE("theirs"), &fix.judges.scratch,
+				 &fix.judges.validation, &fix.judges.err),
 		ERR_REFUSED);
-	assert_int_equal(r.judges.validation.proof, PROOF_UNKNOWN);
+	assert_int_equal(fix.judges.validation.proof, PROOF_UNKNOWN);
 	free(pod);
-	end(&r);
 }
 
 /* A hook that brings a container later makes us write the plan again: on from one that nobody has
  * proven. */
 TEST(test_a_plan_that_goes_on_has_no_proof)
 {
-	struct replicas r;
 	char *pod, *more, *again;
 
-	begin(&r);
-	pod = fixture_inject(&r.writes, POD(WRAPPED, ""));
+	pod = fixture_inject(&fix.writes, POD(WRAPPED, ""));
 	more = fixture_change(pod,
 		"[{'op':'add','path':'/spec/containers/-','value':{'name':'late',"
 		"'command':['x'],'resources':{'limits':{'bitfusion.io/"
 		"gpu-amount':1}}}}]");
-	again = fixture_inject(&r.writes, more);
+	again = fixture_inject(&fix.writes, more);
 	assert_non_null(strstr(pod, "\\\"proof\\\":"));
 	assert_null(strstr(again, "\\\"proof\\\":"));
-	expect_refused(&r, again, PROOF_NONE, "went on");
+	expect_refused(again, PROOF_NONE, "went on");
 	free(again);
 	free(more);
 	free(pod);
-	end(&r);
 }
 
 /* ---- keys that a later version writes ---- */
 
 /* A plan that lists the key, signed as a later version would; the caller frees it. */
-static char *plan_with_keys(struct replicas *r, const char *keys)
+static char *plan_with_keys(const char *keys)
 {
-	struct plan_signer signer = *plan_keys_signer(r->keys[0]);
-	struct profile_client *client = &r->writes.profiles[0].clients[0];
+	struct plan_signer signer = *plan_keys_signer(fix.keys[0]);
+	struct profile_client *client = &fix.writes.profiles[0].clients[0];
 	struct err err = {0};
 	struct buf text, none;
 	char *pod;
@@ -424,27 +396,23 @@ static char *plan_with_keys(struct replicas *r, const char *keys)
 
 TEST(test_keys_of_a_later_version)
 {
-	struct replicas r;
-	char *pod;
+	char *pod = plan_with_keys("\"poolgate.io/later\"");
 
-	begin(&r);
-	pod = plan_with_keys(&r, "\"poolgate.io/later\"");
 	/* the key passes; that the pod is nothing like its plan is told then */
-	assert_int_equal(fixture_validate(&r.judges, pod), ERR_REFUSED);
-	assert_string_equal(r.judges.err.reason, "ProfileChanged");
-	assert_int_equal(fixture_mutate(&r.judges, pod), 0);
+	assert_int_equal(fixture_validate(&fix.judges, pod), ERR_REFUSED);
+	assert_string_equal(fix.judges.err.reason, "ProfileChanged");
+	assert_int_equal(fixture_mutate(&fix.judges, pod), 0);
 	free(pod);
-	pod = plan_with_keys(&r, "\"poolgate.io/another\"");
-	assert_int_equal(fixture_validate(&r.judges, pod), ERR_INVALID);
-	assert_non_null(strstr(r.judges.err.msg, "poolgate.io/later"));
-	assert_int_equal(fixture_mutate(&r.judges, pod), ERR_INVALID);
+	pod = plan_with_keys("\"poolgate.io/another\"");
+	assert_int_equal(fixture_validate(&fix.judges, pod), ERR_INVALID);
+	assert_non_null(strstr(fix.judges.err.msg, "poolgate.io/later"));
+	assert_int_equal(fixture_mutate(&fix.judges, pod), ERR_INVALID);
 	free(pod);
-	pod = plan_with_keys(&r, "\"poolgate.io/later\"");
-	r.judges.world.signer = NULL;
-	assert_int_equal(fixture_validate(&r.judges, pod), ERR_INVALID);
-	assert_int_equal(fixture_mutate(&r.judges, pod), ERR_INVALID);
+	pod = plan_with_keys("\"poolgate.io/later\"");
+	fix.judges.world.signer = NULL;
+	assert_int_equal(fixture_validate(&fix.judges, pod), ERR_INVALID);
+	assert_int_equal(fixture_mutate(&fix.judges, pod), ERR_INVALID);
 	free(pod);
-	end(&r);
 }
 
 /* ---- shapes ---- */
@@ -600,8 +568,9 @@ TEST(test_dear_shapes)
 	buf_release(&object);
 }
 
-TESTS(test_another_replicas_pod_is_admitted, test_what_else_replicas_may_differ_in,
-	test_injection_mode, test_what_may_change_and_what_may_not, test_own_variables_are_held,
+TESTS_BETWEEN(set_up, tear_down, test_another_replicas_pod_is_admitted,
+	test_what_else_replicas_may_differ_in, test_injection_mode,
+	test_what_may_change_and_what_may_not, test_own_variables_are_held,
 	test_a_changed_plan_is_nobodys, test_another_namespace,
 	test_a_plan_that_goes_on_has_no_proof, test_keys_of_a_later_version, test_shapes,
 	test_values_by_shape, test_bad_shapes, test_dear_shapes)

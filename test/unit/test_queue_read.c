@@ -16,6 +16,10 @@
 #define GROUP "'kueue.x-k8s.io/pod-group-name':'ring'"
 #define COUNT_4 "'kueue.x-k8s.io/pod-group-total-count':'4'"
 
+static struct fixture fix;
+
+FIXTURES(fixture_init, fixture_release)
+
 struct row {
 	const char *what, *pod;
 	int64_t priority;
@@ -91,9 +95,7 @@ TEST(a_pod_that_waits)
 {
 	static const struct slice names[] = {{"low", 3}, {"high", 4}};
 	const struct queue_classes classes = {names, COUNT(names)};
-	struct fixture f;
 
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		const struct row *r = &rows[i];
 		struct queue_pod p = {.claimed = true, .gang_let_go = 3};
@@ -102,7 +104,7 @@ TEST(a_pod_that_waits)
 
 		print_message("%s\n", r->what);
 		assert_true(queue_read(
-			&f.json, fixture_pod(&f, r->pod), &classes, &f.scratch, &p, &mark));
+			&fix.json, fixture_pod(&fix, r->pod), &classes, &fix.scratch, &p, &mark));
 		assert_int_equal(p.priority, r->priority);
 		assert_int_equal(p.classed, r->priority != 0);
 		rfc3339_write(p.since_ms, since);
@@ -116,7 +118,6 @@ TEST(a_pod_that_waits)
 		assert_int_equal(slice_is(p.namespace, "n"), r->since != NULL);
 		assert_true(p.claimed && p.gang_let_go == 3);
 	}
-	fixture_release(&f);
 }
 
 #define LONG "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -155,9 +156,7 @@ TEST(how_a_gang_is_named)
 			"found \"Job\", expected how many pods the gang \"g\" has, from 1 to 4096, "
 			"or job"},
 	};
-	struct fixture f;
 
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(all); i++) {
 		char text[400];
 		struct pod p;
@@ -165,17 +164,16 @@ TEST(how_a_gang_is_named)
 
 		(void)snprintf(text, sizeof(text), "{'metadata':{'annotations':{%s}}}",
 			all[i].annotations);
-		pod_glance(&f.json, fixture_pod(&f, text), &p);
-		err_clear(&f.err);
-		rc = queue_check_gang(&p, &f.scratch, &f.err);
+		pod_glance(&fix.json, fixture_pod(&fix, text), &p);
+		err_clear(&fix.err);
+		rc = queue_check_gang(&p, &fix.scratch, &fix.err);
 		assert_int_equal(rc, all[i].want ? ERR_INVALID : 0);
 		if (all[i].want) {
-			assert_non_null(strstr(f.err.msg, all[i].want));
+			assert_non_null(strstr(fix.err.msg, all[i].want));
 			assert_non_null(
-				strstr(f.err.path, "/metadata/annotations/poolgate.io~1gang"));
+				strstr(fix.err.path, "/metadata/annotations/poolgate.io~1gang"));
 		}
 	}
-	fixture_release(&f);
 }
 
 /* As many pods as the Job has at one time, whatever stands there. */
@@ -194,26 +192,23 @@ TEST(how_large_a_job_is)
 		{"{'apiVersion':'batch/v1','kind':'Job','name':'j','controller':false}", NULL},
 		{"{'apiVersion':'batch/v2','kind':'Job','name':'j','controller':true}", NULL},
 		{"{'apiVersion':'batch/v1','kind':'Jobs','name':'j','controller':true}", NULL}};
-	struct fixture f;
 	char text[400];
 
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(all); i++) {
 		(void)snprintf(text, sizeof(text), "{'spec':%s}", all[i].spec);
-		assert_int_equal(queue_job_size(&f.json, fixture_pod(&f, text)), all[i].size);
+		assert_int_equal(queue_job_size(&fix.json, fixture_pod(&fix, text)), all[i].size);
 	}
 	for (size_t i = 0; i < COUNT(made); i++) {
 		struct pod p;
 
 		(void)snprintf(
 			text, sizeof(text), "{'metadata':{'ownerReferences':[%s]}}", made[i].owner);
-		pod_glance(&f.json, fixture_pod(&f, text), &p);
-		err_clear(&f.err);
-		assert_int_equal(queue_check_job(&p, &f.err), made[i].job ? 0 : ERR_INVALID);
-		assert_true(made[i].job ? slice_is(queue_job_of(&p, &f.scratch), made[i].job)
-					: !queue_job_of(&p, &f.scratch).at);
+		pod_glance(&fix.json, fixture_pod(&fix, text), &p);
+		err_clear(&fix.err);
+		assert_int_equal(queue_check_job(&p, &fix.err), made[i].job ? 0 : ERR_INVALID);
+		assert_true(made[i].job ? slice_is(queue_job_of(&p, &fix.scratch), made[i].job)
+					: !queue_job_of(&p, &fix.scratch).at);
 	}
-	fixture_release(&f);
 }
 
 /* Each differs from all others, and is the same as itself in other words. */
@@ -257,4 +252,5 @@ TEST(who_asks_the_same)
 	arena_release(&a);
 }
 
-TESTS(a_pod_that_waits, how_a_gang_is_named, how_large_a_job_is, who_asks_the_same)
+TESTS_BETWEEN(set_up, tear_down, a_pod_that_waits, how_a_gang_is_named, how_large_a_job_is,
+	who_asks_the_same)
