@@ -34,7 +34,7 @@ struct secret {
 	unsigned version, uid;
 };
 
-struct world {
+static struct world {
 	struct pool_api *pool;
 	struct api *api;
 	struct kube_config config;
@@ -51,16 +51,16 @@ struct world {
 	bool one_source;    /* of the source's Secrets no other can be read */
 	bool meddle;        /* before the next write somebody else writes */
 	unsigned premature; /* copies that were written before the record said so */
-};
+} w;
 
 /* ---- the API server, with its lock held ---- */
 
-static struct secret *find(struct world *w, const char *ns, const char *name)
+static struct secret *find(const char *ns, const char *name)
 {
 	for (size_t i = 0; i < SECRETS_MAX; i++)
-		if (w->secret[i].name && strcmp(w->secret[i].name, name) == 0 &&
-			strcmp(w->secret[i].namespace, ns) == 0)
-			return &w->secret[i];
+		if (w.secret[i].name && strcmp(w.secret[i].name, name) == 0 &&
+			strcmp(w.secret[i].namespace, ns) == 0)
+			return &w.secret[i];
 	return NULL;
 }
 
@@ -74,19 +74,19 @@ static void forget(struct secret *s)
 	*s = (struct secret){0};
 }
 
-static struct secret *store(struct world *w, const char *ns, const char *name, const char *type,
-	const char *labels, const char *data)
+static struct secret *store(
+	const char *ns, const char *name, const char *type, const char *labels, const char *data)
 {
-	struct secret *s = find(w, ns, name);
-	unsigned uid = s ? s->uid : ++w->uids;
+	struct secret *s = find(ns, name);
+	unsigned uid = s ? s->uid : ++w.uids;
 
 	for (size_t i = 0; !s && i < SECRETS_MAX; i++)
-		if (!w->secret[i].name)
-			s = &w->secret[i];
+		if (!w.secret[i].name)
+			s = &w.secret[i];
 	assert_non_null(s);
 	forget(s);
 	*s = (struct secret){strdup(ns), strdup(name), strdup(type), strdup(labels), strdup(data),
-		++w->version, uid};
+		++w.version, uid};
 	return s;
 }
 
@@ -122,26 +122,26 @@ static bool same_number(const struct json *j, const struct json_node *v, unsigne
 	return json_is_str(j, v, slice_of(text));
 }
 
-static void write_secret(struct world *w, const char *ns, const char *name, const struct json *j,
-	struct api_reply *reply)
+static void write_secret(
+	const char *ns, const char *name, const struct json *j, struct api_reply *reply)
 {
 	const struct json_node *root = json_root(j), *meta = json_get(j, root, SLICE("metadata"));
 	char *wanted = text_at(j, json_get(j, meta, SLICE("name")), false);
 	char *labels = text_at(j, json_get(j, meta, SLICE("labels")), true);
 	char *data = text_at(j, json_get(j, root, SLICE("data")), true);
 	char *type = text_at(j, json_get(j, root, SLICE("type")), false);
-	struct secret *s = find(w, ns, wanted);
+	struct secret *s = find(ns, wanted);
 
-	if (!has_word(w->record ? w->record : "", ns))
-		w->premature++;
+	if (!has_word(w.record ? w.record : "", ns))
+		w.premature++;
 	if (!*name && s) {
 		api_status(reply, 409, "AlreadyExists", "it exists");
 	} else if (*name && (!s || !same_number(j, json_get(j, meta, SLICE("resourceVersion")),
 					   s->version))) {
 		api_status(reply, s ? 409 : 404, s ? "Conflict" : "NotFound", "another one");
 	} else {
-		w->writes++;
-		show(store(w, ns, wanted, type, labels, data), reply);
+		w.writes++;
+		show(store(ns, wanted, type, labels, data), reply);
 	}
 	free(wanted);
 	free(labels);
@@ -149,8 +149,7 @@ static void write_secret(struct world *w, const char *ns, const char *name, cons
 	free(type);
 }
 
-static void delete_secret(
-	struct world *w, struct secret *s, const struct json *j, struct api_reply *reply)
+static void delete_secret(struct secret *s, const struct json *j, struct api_reply *reply)
 {
 	const struct json_node *pre = json_get(j, json_root(j), SLICE("preconditions"));
 
@@ -158,81 +157,80 @@ static void delete_secret(
 		api_status(reply, 409, "Conflict", "another one");
 		return;
 	}
-	w->deletes++;
+	w.deletes++;
 	forget(s);
 	api_text(reply, 200, "{\"kind\":\"Status\",\"status\":\"Success\"}");
 }
 
-static void secrets(struct world *w, const char *ns, const char *name,
-	const struct api_request *req, const struct json *j, struct api_reply *reply)
+static void secrets(const char *ns, const char *name, const struct api_request *req,
+	const struct json *j, struct api_reply *reply)
 {
-	struct secret *s = find(w, ns, name);
+	struct secret *s = find(ns, name);
 	bool get = strcmp(req->method, "GET") == 0;
 
-	if (get && w->between) {
+	if (get && w.between) {
 		api_text(reply, 404, "default backend - 404");
 		return;
 	}
-	if (get && w->one_source && strcmp(ns, "kube-system") == 0 &&
+	if (get && w.one_source && strcmp(ns, "kube-system") == 0 &&
 		strcmp(name, "bitfusion-secret") != 0) {
 		api_status(reply, 403, "Forbidden", "no right");
 		return;
 	}
-	if (!has_word(w->open, ns) && !(get && strcmp(ns, "kube-system") == 0)) {
+	if (!has_word(w.open, ns) && !(get && strcmp(ns, "kube-system") == 0)) {
 		api_status(reply, 403, "Forbidden", "no right");
 		return;
 	}
-	if (!get && w->meddle) {
-		w->meddle = false;
-		store(w, ns, CA, "Opaque", MANAGED, "{\"ca.crt\":\"YmFk\"}");
-		s = find(w, ns, name);
+	if (!get && w.meddle) {
+		w.meddle = false;
+		store(ns, CA, "Opaque", MANAGED, "{\"ca.crt\":\"YmFk\"}");
+		s = find(ns, name);
 	}
 	if (strcmp(req->method, "POST") == 0 || strcmp(req->method, "PUT") == 0)
-		write_secret(w, ns, name, j, reply);
+		write_secret(ns, name, j, reply);
 	else if (!s)
 		api_status(reply, 404, "NotFound", "not found");
 	else if (get)
 		show(s, reply);
 	else
-		delete_secret(w, s, j, reply);
+		delete_secret(s, j, reply);
 }
 
-static void record(struct world *w, const struct api_request *req, const struct json *j,
-	struct api_reply *reply)
+static void record(const struct api_request *req, const struct json *j, struct api_reply *reply)
 {
 	const struct json_node *root = json_root(j);
 
-	if (!w->record) {
+	if (!w.record) {
 		api_status(reply, 404, "NotFound", "not found");
 		return;
 	}
 	if (strcmp(req->method, "PUT") == 0) {
 		if (!same_number(j, json_path(j, root, "metadata", "resourceVersion", NULL),
-			    w->record_version)) {
+			    w.record_version)) {
 			api_status(reply, 409, "Conflict", "another one");
 			return;
 		}
 		/* what others wrote there stays */
 		assert_true(json_is_str(
 			j, json_path(j, root, "metadata", "labels", "a", NULL), SLICE("b")));
-		free(w->record);
-		w->record = text_at(j, json_path(j, root, "data", "namespaces", NULL), false);
-		w->record_version = ++w->version;
-		w->records++;
+		free(w.record);
+		w.record = text_at(j, json_path(j, root, "data", "namespaces", NULL), false);
+		w.record_version = ++w.version;
+		w.records++;
 	}
 	api_text(reply, 200,
 		"{\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"r\",\"resourceVersion\":\"%u\","
 		"\"labels\":{\"a\":\"b\"}}%s%s%s}",
-		w->record_version, *w->record ? ",\"data\":{\"namespaces\":\"" : "", w->record,
-		*w->record ? "\"}" : "");
+		w.record_version, *w.record ? ",\"data\":{\"namespaces\":\"" : "", w.record,
+		*w.record ? "\"}" : "");
 }
 
 static int handle(void *ctx, const struct api_request *req, struct api_reply *reply)
 {
-	struct world *w = ctx;
 	char ns[64] = "", kind[64] = "", name[128] = "";
 	struct json j = {0};
 
+	(void)ctx;
 	if (req->body_len > 0)
 		assert_int_equal(json_read(&j, req->body, req->body_len, 100000, NULL), 0);
 	if (strstr(req->path, "/selfsubjectaccessreviews")) {
@@ -242,17 +240,17 @@ static int handle(void *ctx, const struct api_request *req, struct api_reply *re
 			false);
 
 		api_text(reply, 201, "{\"status\":{\"allowed\":%s}}",
-			has_word(w->open, asked) ? "true" : "false");
+			has_word(w.open, asked) ? "true" : "false");
 		free(asked);
 	} else if (sscanf(req->path, "/api/v1/namespaces/%63[^/]/%63[^/]/%127s", ns, kind, name) <
 		   2) {
 		return 1;
 	} else if (strcmp(kind, "secrets") == 0) {
-		secrets(w, ns, name, req, &j, reply);
+		secrets(ns, name, req, &j, reply);
 	} else if (strcmp(kind, "configmaps") == 0) {
 		assert_string_equal(name, SECRET_SYNC_RECORD);
 		assert_string_equal(ns, "poolgate-system");
-		record(w, req, &j, reply);
+		record(req, &j, reply);
 	} else {
 		api_text(reply, 201, "{}");
 	}
@@ -264,22 +262,20 @@ static int handle(void *ctx, const struct api_request *req, struct api_reply *re
 
 FIXTURE(set_up)
 {
-	struct world *w = calloc(1, sizeof(*w));
-
-	assert_non_null(w);
-	w->pool = pool_api_new();
-	w->api = api_start(handle, w);
-	api_config(w->api, &w->config);
-	assert_int_equal(kube_new(&w->config, &w->kube, NULL), 0);
-	w->record = strdup("");
-	w->record_version = 1;
-	w->version = 10;
-	strcpy(w->open, "ml other");
-	store(w, "kube-system", "bitfusion-secret", "Opaque", "{}", SOURCE_DATA);
-	w->cfg = (struct secret_sync_config){.kube = w->kube,
-		.servers = w->pool->servers,
-		.log = &w->pool->log,
-		.metrics = w->pool->metrics,
+	w = (struct world){0};
+	w.pool = pool_api_new();
+	w.api = api_start(handle, NULL);
+	api_config(w.api, &w.config);
+	assert_int_equal(kube_new(&w.config, &w.kube, NULL), 0);
+	w.record = strdup("");
+	w.record_version = 1;
+	w.version = 10;
+	strcpy(w.open, "ml other");
+	store("kube-system", "bitfusion-secret", "Opaque", "{}", SOURCE_DATA);
+	w.cfg = (struct secret_sync_config){.kube = w.kube,
+		.servers = w.pool->servers,
+		.log = &w.pool->log,
+		.metrics = w.pool->metrics,
 		.namespace = "poolgate-system",
 		.source = "kube-system/bitfusion-secret",
 		.source_every_ms = 100,
@@ -288,62 +284,57 @@ FIXTURE(set_up)
 		.retry_ms = 50,
 		.give_up_ms = 1500,
 		.pause_ms = 30};
-	pool_api_put(w->pool, "a", OURS, SPEC, STATUS(""));
-	*state = w;
+	pool_api_put(w.pool, "a", OURS, SPEC, STATUS(""));
 	return 0;
 }
 
 FIXTURE(tear_down)
 {
-	struct world *w = *state;
-
-	if (w->second)
-		w->pool->duty.stop(w->second);
-	pool_api_free(w->pool);
-	kube_free(w->kube);
-	api_stop(w->api);
+	if (w.second)
+		w.pool->duty.stop(w.second);
+	pool_api_free(w.pool);
+	kube_free(w.kube);
+	api_stop(w.api);
 	for (size_t i = 0; i < SECRETS_MAX; i++)
-		forget(&w->secret[i]);
-	free(w->record);
-	assert_int_equal(w->premature, 0);
-	free(w);
+		forget(&w.secret[i]);
+	free(w.record);
+	assert_int_equal(w.premature, 0);
 	return 0;
 }
 
-static void run(struct world *w)
+static void run(void)
 {
-	pool_api_run(w->pool, secret_sync_duty(&w->cfg));
+	pool_api_run(w.pool, secret_sync_duty(&w.cfg));
 }
 
-static void claims(struct world *w, const char *status)
+static void claims(const char *status)
 {
-	pool_api_status(w->pool, "a", status);
+	pool_api_status(w.pool, "a", status);
 }
 
-static void put(
-	struct world *w, const char *ns, const char *name, const char *labels, const char *data)
+static void put(const char *ns, const char *name, const char *labels, const char *data)
 {
-	api_lock(w->api);
-	store(w, ns, name, "Opaque", labels, data);
-	api_unlock(w->api);
+	api_lock(w.api);
+	store(ns, name, "Opaque", labels, data);
+	api_unlock(w.api);
 }
 
-static void take_away(struct world *w, const char *ns, const char *name)
+static void take_away(const char *ns, const char *name)
 {
-	api_lock(w->api);
-	forget(find(w, ns, name));
-	api_unlock(w->api);
+	api_lock(w.api);
+	forget(find(ns, name));
+	api_unlock(w.api);
 }
 
-static void open_for_us(struct world *w, const char *namespaces)
+static void open_for_us(const char *namespaces)
 {
-	api_lock(w->api);
-	snprintf(w->open, sizeof(w->open), "%s", namespaces);
-	api_unlock(w->api);
+	api_lock(w.api);
+	snprintf(w.open, sizeof(w.open), "%s", namespaces);
+	api_unlock(w.api);
 }
 
 /* The data that a Secret comes to have; NULL: it comes to be gone. */
-static bool comes(struct world *w, const char *ns, const char *name, const char *data)
+static bool comes(const char *ns, const char *name, const char *data)
 {
 	int64_t until = api_now_ms() + SOON;
 	bool yes = false;
@@ -351,54 +342,54 @@ static bool comes(struct world *w, const char *ns, const char *name, const char 
 	while (!yes && api_now_ms() < until) {
 		const struct secret *s;
 
-		api_lock(w->api);
-		s = find(w, ns, name);
+		api_lock(w.api);
+		s = find(ns, name);
 		yes = data ? s && strcmp(s->data, data) == 0 : !s;
-		api_unlock(w->api);
+		api_unlock(w.api);
 		if (!yes)
 			api_nap(10);
 	}
 	return yes;
 }
 
-static bool record_comes(struct world *w, const char *text)
+static bool record_comes(const char *text)
 {
 	int64_t until = api_now_ms() + SOON;
 	bool yes = false;
 
 	while (!yes && api_now_ms() < until) {
-		api_lock(w->api);
-		yes = w->record && strcmp(w->record, text) == 0;
-		api_unlock(w->api);
+		api_lock(w.api);
+		yes = w.record && strcmp(w.record, text) == 0;
+		api_unlock(w.api);
 		if (!yes)
 			api_nap(10);
 	}
 	return yes;
 }
 
-static unsigned copies(struct world *w, const char *ns)
+static unsigned copies(const char *ns)
 {
 	unsigned n = 0;
 
-	api_lock(w->api);
+	api_lock(w.api);
 	for (size_t i = 0; i < SECRETS_MAX; i++)
-		n += w->secret[i].name && strcmp(w->secret[i].namespace, ns) == 0;
-	api_unlock(w->api);
+		n += w.secret[i].name && strcmp(w.secret[i].namespace, ns) == 0;
+	api_unlock(w.api);
 	return n;
 }
 
-static bool filled(struct world *w, const char *ns)
+static bool filled(const char *ns)
 {
-	return comes(w, ns, CA, "{\"ca.crt\":\"Q0E=\"}") &&
-	       comes(w, ns, CLIENT, "{\"client.yaml\":\"WQ==\"}") &&
-	       comes(w, ns, CONF, "{\"servers.conf\":\"Uw==\"}");
+	return comes(ns, CA, "{\"ca.crt\":\"Q0E=\"}") &&
+	       comes(ns, CLIENT, "{\"client.yaml\":\"WQ==\"}") &&
+	       comes(ns, CONF, "{\"servers.conf\":\"Uw==\"}");
 }
 
-static bool gauge_comes(const struct world *w, size_t state, int64_t n)
+static bool gauge_comes(size_t state, int64_t n)
 {
 	int64_t until = api_now_ms() + SOON;
 
-	while (metric_value(w->pool->metrics, M_SECRET_NAMESPACES, state, 0) != n)
+	while (metric_value(w.pool->metrics, M_SECRET_NAMESPACES, state, 0) != n)
 		if (api_now_ms() > until)
 			return false;
 		else
@@ -406,82 +397,82 @@ static bool gauge_comes(const struct world *w, size_t state, int64_t n)
 	return true;
 }
 
+/* A pod of the namespace ml runs, and it is filled. */
+static void begin_filled(void)
+{
+	claims(STATUS(CLAIM("1", "ml", "bound")));
+	run();
+	assert_true(filled("ml"));
+}
+
 /* ---- cases ---- */
 
 TEST(test_filled_and_emptied)
 {
-	struct world *w = *state;
-
-	run(w);
-	claims(w, STATUS(CLAIM("1", "ml", "pending")));
+	run();
+	claims(STATUS(CLAIM("1", "ml", "pending")));
 	api_nap(LONG / 2);
-	assert_int_equal(copies(w, "ml"), 0);
-	claims(w, STATUS(CLAIM("1", "ml", "bound")));
-	assert_true(filled(w, "ml"));
-	assert_int_equal(copies(w, "ml"), 3);
-	assert_true(record_comes(w, "ml"));
-	assert_true(gauge_comes(w, PLACES_FILLED, 1));
-	api_lock(w->api);
-	assert_string_equal(find(w, "ml", CA)->type, "Opaque");
-	assert_string_equal(find(w, "ml", CA)->labels,
+	assert_int_equal(copies("ml"), 0);
+	claims(STATUS(CLAIM("1", "ml", "bound")));
+	assert_true(filled("ml"));
+	assert_int_equal(copies("ml"), 3);
+	assert_true(record_comes("ml"));
+	assert_true(gauge_comes(PLACES_FILLED, 1));
+	api_lock(w.api);
+	assert_string_equal(find("ml", CA)->type, "Opaque");
+	assert_string_equal(find("ml", CA)->labels,
 		"{\"app.kubernetes.io/managed-by\":\"poolgate\",\"poolgate.io/secret-copy\":"
 		"\"true\"}");
-	assert_int_equal(w->writes, 3);
-	api_unlock(w->api);
+	assert_int_equal(w.writes, 3);
+	api_unlock(w.api);
 	/* a look is no write */
 	api_nap(LONG / 2);
-	assert_int_equal(w->writes, 3);
-	claims(w, STATUS(CLAIM("2", "ml", "pending")));
+	assert_int_equal(w.writes, 3);
+	claims(STATUS(CLAIM("2", "ml", "pending")));
 	api_nap(LONG / 2);
-	assert_int_equal(copies(w, "ml"), 3);
-	claims(w, STATUS(CLAIM("2", "other", "adopted")));
-	assert_true(filled(w, "other"));
-	assert_true(record_comes(w, "other"));
-	assert_int_equal(copies(w, "ml"), 0);
-	claims(w, STATUS(""));
-	assert_true(record_comes(w, ""));
-	assert_int_equal(copies(w, "other"), 0);
-	assert_int_equal(w->deletes, 6);
+	assert_int_equal(copies("ml"), 3);
+	claims(STATUS(CLAIM("2", "other", "adopted")));
+	assert_true(filled("other"));
+	assert_true(record_comes("other"));
+	assert_int_equal(copies("ml"), 0);
+	claims(STATUS(""));
+	assert_true(record_comes(""));
+	assert_int_equal(copies("other"), 0);
+	assert_int_equal(w.deletes, 6);
 	/* and again */
-	claims(w, STATUS(CLAIM("3", "ml", "bound")));
-	assert_true(filled(w, "ml"));
+	claims(STATUS(CLAIM("3", "ml", "bound")));
+	assert_true(filled("ml"));
 }
 
 TEST(test_source_changes)
 {
-	struct world *w = *state;
-
-	claims(w, STATUS(CLAIM("1", "ml", "bound") "," CLAIM("2", "other", "bound")));
-	run(w);
-	assert_true(filled(w, "ml") && filled(w, "other"));
-	put(w, "kube-system", "bitfusion-secret", "{}",
+	claims(STATUS(CLAIM("1", "ml", "bound") "," CLAIM("2", "other", "bound")));
+	run();
+	assert_true(filled("ml") && filled("other"));
+	put("kube-system", "bitfusion-secret", "{}",
 		"{\"ca.crt\":\"bmV3\",\"client.yaml\":\"WQ==\"}");
-	assert_true(comes(w, "ml", CA, "{\"ca.crt\":\"bmV3\"}"));
-	assert_true(comes(w, "other", CA, "{\"ca.crt\":\"bmV3\"}"));
+	assert_true(comes("ml", CA, "{\"ca.crt\":\"bmV3\"}"));
+	assert_true(comes("other", CA, "{\"ca.crt\":\"bmV3\"}"));
 	/* the key that is gone leaves its copy */
-	assert_true(comes(w, "ml", CONF, "{\"servers.conf\":\"Uw==\"}"));
-	api_lock(w->api);
-	assert_int_equal(w->writes, 8);
-	api_unlock(w->api);
+	assert_true(comes("ml", CONF, "{\"servers.conf\":\"Uw==\"}"));
+	api_lock(w.api);
+	assert_int_equal(w.writes, 8);
+	api_unlock(w.api);
 	/* drift is mended */
-	put(w, "ml", CLIENT, MANAGED, "{\"client.yaml\":\"YmFk\"}");
-	assert_true(comes(w, "ml", CLIENT, "{\"client.yaml\":\"WQ==\"}"));
-	take_away(w, "ml", CLIENT);
-	assert_true(comes(w, "ml", CLIENT, "{\"client.yaml\":\"WQ==\"}"));
+	put("ml", CLIENT, MANAGED, "{\"client.yaml\":\"YmFk\"}");
+	assert_true(comes("ml", CLIENT, "{\"client.yaml\":\"WQ==\"}"));
+	take_away("ml", CLIENT);
+	assert_true(comes("ml", CLIENT, "{\"client.yaml\":\"WQ==\"}"));
 }
 
 /* And not when its namespace is looked at again, which is minutes later. */
 TEST(test_source_changes_at_once)
 {
-	struct world *w = *state;
-
-	w->cfg.recheck_ms = 10 * SOON;
-	claims(w, STATUS(CLAIM("1", "ml", "bound")));
-	run(w);
-	assert_true(filled(w, "ml"));
-	put(w, "kube-system", "bitfusion-secret", "{}",
+	w.cfg.recheck_ms = 10 * SOON;
+	begin_filled();
+	put("kube-system", "bitfusion-secret", "{}",
 		"{\"ca.crt\":\"bmV3\",\"client.yaml\":\"WQ==\"}");
-	assert_true(comes(w, "ml", CA, "{\"ca.crt\":\"bmV3\"}"));
+	assert_true(comes("ml", CA, "{\"ca.crt\":\"bmV3\"}"));
 }
 
 /* What a Secret's key holds, in base64. */
@@ -519,210 +510,179 @@ TEST(test_values)
 
 TEST(test_three_secrets)
 {
-	struct world *w = *state;
-
-	put(w, "kube-system", CA, "{}", "{\"ca.crt\":\"MQ==\",\"x\":\"eA==\"}");
-	put(w, "kube-system", CLIENT, "{}", "{\"client.yaml\":\"Mg==\"}");
-	claims(w, STATUS(CLAIM("1", "ml", "bound")));
-	run(w);
-	assert_true(filled(w, "ml"));
-	put(w, "kube-system", CONF, "{}", "{\"servers.conf\":\"Mw==\"}");
-	assert_true(comes(w, "ml", CA, "{\"ca.crt\":\"MQ==\"}"));
-	assert_true(comes(w, "ml", CLIENT, "{\"client.yaml\":\"Mg==\"}"));
-	assert_true(comes(w, "ml", CONF, "{\"servers.conf\":\"Mw==\"}"));
+	put("kube-system", CA, "{}", "{\"ca.crt\":\"MQ==\",\"x\":\"eA==\"}");
+	put("kube-system", CLIENT, "{}", "{\"client.yaml\":\"Mg==\"}");
+	begin_filled();
+	put("kube-system", CONF, "{}", "{\"servers.conf\":\"Mw==\"}");
+	assert_true(comes("ml", CA, "{\"ca.crt\":\"MQ==\"}"));
+	assert_true(comes("ml", CLIENT, "{\"client.yaml\":\"Mg==\"}"));
+	assert_true(comes("ml", CONF, "{\"servers.conf\":\"Mw==\"}"));
 }
 
 /* Where no right to read the three was given, the one is the source. */
 TEST(test_three_secrets_closed_to_us)
 {
-	struct world *w = *state;
-
-	w->one_source = true;
-	put(w, "kube-system", CA, "{}", "{\"ca.crt\":\"MQ==\"}");
-	claims(w, STATUS(CLAIM("1", "ml", "bound")));
-	run(w);
-	assert_true(filled(w, "ml"));
-	assert_int_equal(copies(w, "ml"), 3);
+	w.one_source = true;
+	put("kube-system", CA, "{}", "{\"ca.crt\":\"MQ==\"}");
+	begin_filled();
+	assert_int_equal(copies("ml"), 3);
 }
 
 TEST(test_no_source)
 {
-	struct world *w = *state;
-
-	take_away(w, "kube-system", "bitfusion-secret");
-	claims(w, STATUS(CLAIM("1", "ml", "bound")));
-	run(w);
-	assert_true(gauge_comes(w, PLACES_FAILED, 1));
-	api_lock(w->api);
-	store(w, "kube-system", "bitfusion-secret", "kubernetes.io/service-account-token", "{}",
+	take_away("kube-system", "bitfusion-secret");
+	claims(STATUS(CLAIM("1", "ml", "bound")));
+	run();
+	assert_true(gauge_comes(PLACES_FAILED, 1));
+	api_lock(w.api);
+	store("kube-system", "bitfusion-secret", "kubernetes.io/service-account-token", "{}",
 		SOURCE_DATA);
-	api_unlock(w->api);
+	api_unlock(w.api);
 	api_nap(LONG / 2);
-	assert_int_equal(copies(w, "ml"), 0);
-	put(w, "kube-system", "bitfusion-secret", "{}", SOURCE_DATA);
-	assert_true(filled(w, "ml"));
+	assert_int_equal(copies("ml"), 0);
+	put("kube-system", "bitfusion-secret", "{}", SOURCE_DATA);
+	assert_true(filled("ml"));
 	/* gone: what was copied stays */
-	take_away(w, "kube-system", "bitfusion-secret");
+	take_away("kube-system", "bitfusion-secret");
 	api_nap(LONG / 2);
-	assert_int_equal(copies(w, "ml"), 3);
+	assert_int_equal(copies("ml"), 3);
 }
 
 TEST(test_foreign_is_left_alone)
 {
-	struct world *w = *state;
-
-	put(w, "ml", CA, "{}", "{\"ca.crt\":\"bWluZQ==\"}");
-	claims(w, STATUS(CLAIM("1", "ml", "bound")));
-	run(w);
-	assert_true(comes(w, "ml", CLIENT, "{\"client.yaml\":\"WQ==\"}"));
-	assert_true(comes(w, "ml", CONF, "{\"servers.conf\":\"Uw==\"}"));
-	assert_true(api_wait(w->api, "POST", "/api/v1/namespaces/ml/events", 1));
-	assert_non_null(strstr(api_last(w->api, "POST", "/api/v1/namespaces/ml/events")->body, CA));
+	put("ml", CA, "{}", "{\"ca.crt\":\"bWluZQ==\"}");
+	claims(STATUS(CLAIM("1", "ml", "bound")));
+	run();
+	assert_true(comes("ml", CLIENT, "{\"client.yaml\":\"WQ==\"}"));
+	assert_true(comes("ml", CONF, "{\"servers.conf\":\"Uw==\"}"));
+	assert_true(api_wait(w.api, "POST", "/api/v1/namespaces/ml/events", 1));
+	assert_non_null(strstr(api_last(w.api, "POST", "/api/v1/namespaces/ml/events")->body, CA));
 	assert_non_null(
-		strstr(api_last(w->api, "POST", "/api/v1/namespaces/ml/events")->body, "\"p-1\""));
-	assert_true(gauge_comes(w, PLACES_FOREIGN, 1));
+		strstr(api_last(w.api, "POST", "/api/v1/namespaces/ml/events")->body, "\"p-1\""));
+	assert_true(gauge_comes(PLACES_FOREIGN, 1));
 	api_nap(LONG / 2);
-	assert_int_equal(api_seen_of(w->api, "POST", "/api/v1/namespaces/ml/events"), 1);
-	assert_true(comes(w, "ml", CA, "{\"ca.crt\":\"bWluZQ==\"}"));
+	assert_int_equal(api_seen_of(w.api, "POST", "/api/v1/namespaces/ml/events"), 1);
+	assert_true(comes("ml", CA, "{\"ca.crt\":\"bWluZQ==\"}"));
 	/* nor is it deleted */
-	claims(w, STATUS(""));
-	assert_true(record_comes(w, ""));
-	assert_int_equal(copies(w, "ml"), 1);
-	claims(w, STATUS(CLAIM("1", "ml", "bound")));
-	assert_true(comes(w, "ml", CLIENT, "{\"client.yaml\":\"WQ==\"}"));
-	take_away(w, "ml", CA);
-	assert_true(filled(w, "ml"));
-	assert_true(gauge_comes(w, PLACES_FILLED, 1));
+	claims(STATUS(""));
+	assert_true(record_comes(""));
+	assert_int_equal(copies("ml"), 1);
+	claims(STATUS(CLAIM("1", "ml", "bound")));
+	assert_true(comes("ml", CLIENT, "{\"client.yaml\":\"WQ==\"}"));
+	take_away("ml", CA);
+	assert_true(filled("ml"));
+	assert_true(gauge_comes(PLACES_FILLED, 1));
 }
 
 TEST(test_closed_namespace)
 {
-	struct world *w = *state;
 	size_t asked;
 
-	claims(w, STATUS(CLAIM("1", "shut", "bound") "," CLAIM("2", "ml", "bound")));
-	run(w);
-	assert_true(filled(w, "ml"));
-	assert_true(gauge_comes(w, PLACES_CLOSED, 1));
+	claims(STATUS(CLAIM("1", "shut", "bound") "," CLAIM("2", "ml", "bound")));
+	run();
+	assert_true(filled("ml"));
+	assert_true(gauge_comes(PLACES_CLOSED, 1));
 	/* waits grow: 50, 100, 200, 400, 600 ms and a tick */
-	asked = api_seen_of(w->api, "GET", "/api/v1/namespaces/shut/*");
+	asked = api_seen_of(w.api, "GET", "/api/v1/namespaces/shut/*");
 	api_nap(LONG);
-	assert_in_range(api_seen_of(w->api, "GET", "/api/v1/namespaces/shut/*") - asked, 1, 6);
-	assert_int_equal(copies(w, "shut"), 0);
-	assert_true(record_comes(w, "ml"));
-	open_for_us(w, "ml shut");
-	assert_true(filled(w, "shut"));
-	assert_true(record_comes(w, "ml shut"));
+	assert_in_range(api_seen_of(w.api, "GET", "/api/v1/namespaces/shut/*") - asked, 1, 6);
+	assert_int_equal(copies("shut"), 0);
+	assert_true(record_comes("ml"));
+	open_for_us("ml shut");
+	assert_true(filled("shut"));
+	assert_true(record_comes("ml shut"));
 }
 
 TEST(test_closed_before_the_last_claim_ended)
 {
-	struct world *w = *state;
-
-	claims(w, STATUS(CLAIM("1", "ml", "bound")));
-	run(w);
-	assert_true(filled(w, "ml"));
-	open_for_us(w, "");
-	claims(w, STATUS(""));
+	begin_filled();
+	open_for_us("");
+	claims(STATUS(""));
 	api_nap(800);
-	assert_string_equal(w->record, "ml");
-	assert_true(record_comes(w, ""));
-	assert_int_equal(copies(w, "ml"), 3);
+	assert_string_equal(w.record, "ml");
+	assert_true(record_comes(""));
+	assert_int_equal(copies("ml"), 3);
 }
 
 /* Only the API server's own word says that a copy is gone: else it would stay for ever. */
 TEST(test_404_of_something_in_between)
 {
-	struct world *w = *state;
-
-	claims(w, STATUS(CLAIM("1", "ml", "bound")));
-	run(w);
-	assert_true(filled(w, "ml"));
-	assert_true(record_comes(w, "ml"));
-	api_lock(w->api);
-	w->between = true;
-	api_unlock(w->api);
-	claims(w, STATUS(""));
+	begin_filled();
+	assert_true(record_comes("ml"));
+	api_lock(w.api);
+	w.between = true;
+	api_unlock(w.api);
+	claims(STATUS(""));
 	api_nap(800);
-	api_lock(w->api);
-	assert_string_equal(w->record, "ml");
-	w->between = false;
-	api_unlock(w->api);
-	assert_true(record_comes(w, ""));
-	assert_int_equal(copies(w, "ml"), 0);
+	api_lock(w.api);
+	assert_string_equal(w.record, "ml");
+	w.between = false;
+	api_unlock(w.api);
+	assert_true(record_comes(""));
+	assert_int_equal(copies("ml"), 0);
 }
 
 TEST(test_never_in_these)
 {
-	struct world *w = *state;
-
-	open_for_us(w, "poolgate-system kube-system kube-public kube-node-lease ml");
-	claims(w, STATUS(CLAIM("1", "poolgate-system", "bound") "," CLAIM("2", "kube-system",
-			  "bound") "," CLAIM("3", "kube-public", "bound") "," CLAIM("4",
-			  "kube-node-lease", "bound") "," CLAIM("5", "ml", "bound")));
-	run(w);
-	assert_true(filled(w, "ml"));
+	open_for_us("poolgate-system kube-system kube-public kube-node-lease ml");
+	claims(STATUS(CLAIM("1", "poolgate-system", "bound") "," CLAIM(
+		"2", "kube-system", "bound") "," CLAIM("3", "kube-public", "bound") "," CLAIM("4",
+		"kube-node-lease", "bound") "," CLAIM("5", "ml", "bound")));
+	run();
+	assert_true(filled("ml"));
 	api_nap(500);
-	assert_int_equal(w->writes, 3);
-	assert_true(record_comes(w, "ml"));
+	assert_int_equal(w.writes, 3);
+	assert_true(record_comes("ml"));
 }
 
 TEST(test_next_leader)
 {
-	struct world *w = *state;
-
-	free(w->record);
+	free(w.record);
 	/* also where somebody has edited it, with line ends between the names */
-	w->record = strdup("ml Not_A_Name old\\nother gone\\n");
-	put(w, "ml", CA, MANAGED, "{\"ca.crt\":\"b2xk\"}");
-	put(w, "other", CA, MANAGED, "{\"ca.crt\":\"b2xk\"}");
-	put(w, "other", CONF, "{}", "{\"servers.conf\":\"b2xk\"}");
-	open_for_us(w, "ml other gone");
-	claims(w, STATUS(CLAIM("1", "ml", "bound")));
-	run(w);
-	assert_true(filled(w, "ml"));
-	assert_true(comes(w, "other", CA, NULL));
-	assert_int_equal(copies(w, "other"), 1);
+	w.record = strdup("ml Not_A_Name old\\nother gone\\n");
+	put("ml", CA, MANAGED, "{\"ca.crt\":\"b2xk\"}");
+	put("other", CA, MANAGED, "{\"ca.crt\":\"b2xk\"}");
+	put("other", CONF, "{}", "{\"servers.conf\":\"b2xk\"}");
+	open_for_us("ml other gone");
+	begin_filled();
+	assert_true(comes("other", CA, NULL));
+	assert_int_equal(copies("other"), 1);
 	/* "old" cannot be asked: gone or closed */
-	assert_true(record_comes(w, "ml"));
+	assert_true(record_comes("ml"));
 }
 
 TEST(test_two_leaders)
 {
-	struct world *w = *state;
-
-	run(w);
-	assert_int_equal(w->pool->duty.start(&w->cfg, &w->second, NULL), 0);
-	claims(w, STATUS(CLAIM("1", "ml", "bound")));
-	assert_true(filled(w, "ml"));
-	assert_true(record_comes(w, "ml"));
-	claims(w, STATUS(""));
-	assert_true(comes(w, "ml", CA, NULL));
-	assert_true(comes(w, "ml", CLIENT, NULL));
-	assert_true(comes(w, "ml", CONF, NULL));
-	assert_true(record_comes(w, ""));
+	run();
+	assert_int_equal(w.pool->duty.start(&w.cfg, &w.second, NULL), 0);
+	claims(STATUS(CLAIM("1", "ml", "bound")));
+	assert_true(filled("ml"));
+	assert_true(record_comes("ml"));
+	claims(STATUS(""));
+	assert_true(comes("ml", CA, NULL));
+	assert_true(comes("ml", CLIENT, NULL));
+	assert_true(comes("ml", CONF, NULL));
+	assert_true(record_comes(""));
 }
 
 TEST(test_no_record_no_copy)
 {
-	struct world *w = *state;
-
-	free(w->record);
-	w->record = NULL;
-	claims(w, STATUS(CLAIM("1", "ml", "bound")));
-	run(w);
+	free(w.record);
+	w.record = NULL;
+	claims(STATUS(CLAIM("1", "ml", "bound")));
+	run();
 	api_nap(LONG / 2);
-	assert_int_equal(copies(w, "ml"), 0);
-	api_lock(w->api);
-	w->record = strdup("");
-	api_unlock(w->api);
-	assert_true(filled(w, "ml"));
+	assert_int_equal(copies("ml"), 0);
+	api_lock(w.api);
+	w.record = strdup("");
+	api_unlock(w.api);
+	assert_true(filled("ml"));
 	/* made anew: what it forgot is written again */
-	api_lock(w->api);
-	free(w->record);
-	w->record = strdup("");
-	api_unlock(w->api);
-	assert_true(record_comes(w, "ml"));
+	api_lock(w.api);
+	free(w.record);
+	w.record = strdup("");
+	api_unlock(w.api);
+	assert_true(record_comes("ml"));
 }
 
 /* What is taken away is decided on the pool as it is: one that cannot be read for longer than
@@ -730,38 +690,30 @@ TEST(test_no_record_no_copy)
  * which is minutes later. */
 TEST(test_a_pool_that_cannot_be_read)
 {
-	struct world *w = *state;
-
-	w->cfg.recheck_ms = w->cfg.source_every_ms = 10 * SOON;
-	claims(w, STATUS(CLAIM("1", "ml", "bound")));
-	run(w);
-	assert_true(filled(w, "ml"));
-	assert_true(record_comes(w, "ml"));
+	w.cfg.recheck_ms = w.cfg.source_every_ms = 10 * SOON;
+	begin_filled();
+	assert_true(record_comes("ml"));
 	/* four a second, for five seconds */
 	for (int i = 0; i < 24; i++)
-		api_expect(w->pool->api, "GET", SERVERS_PATH "?limit=*", 403, "{}");
-	claims(w, STATUS(""));
-	for (int i = 0; i < 6 && api_left(w->pool->api) > 0; i++)
-		(void)record_comes(w, "");
-	assert_true(record_comes(w, ""));
-	assert_int_equal(copies(w, "ml"), 0);
-	assert_int_equal(api_left(w->pool->api), 0);
+		api_expect(w.pool->api, "GET", SERVERS_PATH "?limit=*", 403, "{}");
+	claims(STATUS(""));
+	for (int i = 0; i < 6 && api_left(w.pool->api) > 0; i++)
+		(void)record_comes("");
+	assert_true(record_comes(""));
+	assert_int_equal(copies("ml"), 0);
+	assert_int_equal(api_left(w.pool->api), 0);
 }
 
 TEST(test_somebody_writes_in_between)
 {
-	struct world *w = *state;
-
-	w->meddle = true;
-	claims(w, STATUS(CLAIM("1", "ml", "bound")));
-	run(w);
-	assert_true(filled(w, "ml"));
-	api_lock(w->api);
-	w->meddle = true;
-	api_unlock(w->api);
-	claims(w, STATUS(""));
-	assert_true(record_comes(w, ""));
-	assert_int_equal(copies(w, "ml"), 0);
+	w.meddle = true;
+	begin_filled();
+	api_lock(w.api);
+	w.meddle = true;
+	api_unlock(w.api);
+	claims(STATUS(""));
+	assert_true(record_comes(""));
+	assert_int_equal(copies("ml"), 0);
 }
 
 /* ---- the gate ---- */
@@ -770,10 +722,9 @@ TEST(test_somebody_writes_in_between)
 
 TEST(test_gate)
 {
-	struct world *w = *state;
 	struct slice ours[] = {SLICE("x"), SLICE(CLIENT)}, others[] = {SLICE("juice-token")};
 	struct secret_gate *g =
-		secret_gate_new(w->kube, &w->pool->log, w->cfg.source, "poolgate-system:poolgate");
+		secret_gate_new(w.kube, &w.pool->log, w.cfg.source, "poolgate-system:poolgate");
 	int64_t deadline = api_now_ms() + 60000;
 	struct err err = {0};
 
@@ -781,11 +732,11 @@ TEST(test_gate)
 	assert_int_equal(secret_gate_check(g, SLICE("shut"), others, 1, deadline, &err), 0);
 	assert_int_equal(secret_gate_check(g, SLICE("shut"), NULL, 0, deadline, &err), 0);
 	assert_int_equal(secret_gate_check(g, SLICE("kube-system"), ours, 2, deadline, &err), 0);
-	assert_int_equal(api_seen_of(w->api, "POST", REVIEWS), 0);
+	assert_int_equal(api_seen_of(w.api, "POST", REVIEWS), 0);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(secret_gate_check(g, SLICE("ml"), ours, 2, deadline, &err), 0);
-	assert_int_equal(api_seen_of(w->api, "POST", REVIEWS), 1);
-	assert_non_null(strstr(api_last(w->api, "POST", REVIEWS)->body,
+	assert_int_equal(api_seen_of(w.api, "POST", REVIEWS), 1);
+	assert_non_null(strstr(api_last(w.api, "POST", REVIEWS)->body,
 		"{\"verb\":\"create\",\"resource\":\"secrets\",\"namespace\":\"ml\"}"));
 	for (int i = 0; i < 3; i++) {
 		err_clear(&err);
@@ -797,19 +748,19 @@ TEST(test_gate)
 					"--clusterrole=poolgate-secrets "
 					"--serviceaccount=poolgate-system:poolgate"));
 	}
-	assert_int_equal(api_seen_of(w->api, "POST", REVIEWS), 2);
+	assert_int_equal(api_seen_of(w.api, "POST", REVIEWS), 2);
 	/* opened: within two seconds */
-	open_for_us(w, "shut");
+	open_for_us("shut");
 	api_nap(SECRET_GATE_CLOSED_MS + 100);
 	assert_int_equal(secret_gate_check(g, SLICE("shut"), ours, 2, deadline, &err), 0);
 	/* no answer is no refusal, and not asked for again at once */
-	api_expect(w->api, "POST", REVIEWS, 500, "{}");
+	api_expect(w.api, "POST", REVIEWS, 500, "{}");
 	assert_int_equal(secret_gate_check(g, SLICE("new"), ours, 2, deadline, &err), 0);
 	assert_int_equal(secret_gate_check(g, SLICE("new"), ours, 2, deadline, &err), 0);
-	assert_int_equal(api_seen_of(w->api, "POST", REVIEWS), 4);
+	assert_int_equal(api_seen_of(w.api, "POST", REVIEWS), 4);
 	/* no time left to ask */
 	assert_int_equal(secret_gate_check(g, SLICE("late"), ours, 2, 1, &err), 0);
-	assert_int_equal(api_seen_of(w->api, "POST", REVIEWS), 4);
+	assert_int_equal(api_seen_of(w.api, "POST", REVIEWS), 4);
 	secret_gate_free(g);
 	secret_gate_free(NULL);
 }
