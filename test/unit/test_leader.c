@@ -145,7 +145,7 @@ static void toy_changed(void *running)
 
 /* ---- a replica ---- */
 
-struct replica {
+static struct replica {
 	struct fake fake;
 	struct kube_config config;
 	struct kube *kube;
@@ -156,7 +156,7 @@ struct replica {
 	struct toy toy[3];
 	struct leader_duty duties[3];
 	struct leader *leader;
-};
+} r;
 
 /* Its probe has said a moment ago that its GPU is well. */
 static void see_server(struct servers *servers)
@@ -182,102 +182,97 @@ static void see_server(struct servers *servers)
 
 FIXTURE(setup)
 {
-	struct replica *r = calloc(1, sizeof(*r));
 	struct err err = {0};
 
-	assert_non_null(r);
-	r->fake.api = api_start(handle, &r->fake);
-	api_config(r->fake.api, &r->config);
-	assert_int_equal(kube_new(&r->config, &r->kube, &err), 0);
-	log_init(&r->log, -1);
-	r->metrics = metrics_new(metric_table, M_COUNT);
-	r->servers = servers_new(r->kube, &r->log, r->metrics, &err);
-	assert_non_null(r->servers);
-	see_server(r->servers);
-	(void)pthread_mutex_init(&r->happened.lock, NULL);
+	r = (struct replica){0};
+	r.fake.api = api_start(handle, &r.fake);
+	api_config(r.fake.api, &r.config);
+	assert_int_equal(kube_new(&r.config, &r.kube, &err), 0);
+	log_init(&r.log, -1);
+	r.metrics = metrics_new(metric_table, M_COUNT);
+	r.servers = servers_new(r.kube, &r.log, r.metrics, &err);
+	assert_non_null(r.servers);
+	see_server(r.servers);
+	(void)pthread_mutex_init(&r.happened.lock, NULL);
 	for (int i = 0; i < 3; i++) {
-		r->toy[i].log = &r->happened;
-		r->toy[i].name = (char)('a' + i);
-		r->duties[i] = (struct leader_duty){.name = "toy",
+		r.toy[i].log = &r.happened;
+		r.toy[i].name = (char)('a' + i);
+		r.duties[i] = (struct leader_duty){.name = "toy",
 			.start = toy_start,
 			.stop = toy_stop,
 			/* One of them does not want to know. */
 			.servers_changed = i == 1 ? NULL : toy_changed,
-			.ctx = &r->toy[i]};
+			.ctx = &r.toy[i]};
 	}
-	*state = r;
 	return 0;
 }
 
 FIXTURE(teardown)
 {
-	struct replica *r = *state;
-
-	leader_stop(r->leader);
-	servers_stop(r->servers);
-	servers_free(r->servers);
-	kube_free(r->kube);
-	metrics_free(r->metrics);
-	api_stop(r->fake.api);
-	free(r->fake.spec);
-	(void)pthread_mutex_destroy(&r->happened.lock);
-	free(r);
+	leader_stop(r.leader);
+	servers_stop(r.servers);
+	servers_free(r.servers);
+	kube_free(r.kube);
+	metrics_free(r.metrics);
+	api_stop(r.fake.api);
+	free(r.fake.spec);
+	(void)pthread_mutex_destroy(&r.happened.lock);
 	return 0;
 }
 
-static void begin(struct replica *r)
+static void begin(void)
 {
 	struct err err = {0};
-	struct leader_config cfg = {.kube = r->kube,
-		.log = &r->log,
-		.metrics = r->metrics,
-		.servers = r->servers,
+	struct leader_config cfg = {.kube = r.kube,
+		.log = &r.log,
+		.metrics = r.metrics,
+		.servers = r.servers,
 		.namespace = "ns",
 		.lease = "l",
 		.identity = "me",
-		.duties = r->duties,
+		.duties = r.duties,
 		.n_duties = 3,
 		.duration_s = 1,
 		.renew_ms = 500,
 		.retry_ms = 50,
 		.leaderless_ms = 1500};
 
-	r->leader = leader_start(&cfg, &err);
-	if (!r->leader)
+	r.leader = leader_start(&cfg, &err);
+	if (!r.leader)
 		fail_msg("%s", err.msg);
 }
 
-static void end(struct replica *r)
+static void end(void)
 {
-	leader_stop(r->leader);
-	r->leader = NULL;
+	leader_stop(r.leader);
+	r.leader = NULL;
 }
 
-static const char *events(struct replica *r, char ret[static 1024])
+static const char *events(char ret[static 1024])
 {
 	size_t at = 0;
 
 	ret[0] = '\0';
-	(void)pthread_mutex_lock(&r->happened.lock);
-	for (int i = 0; i < r->happened.n; i++)
-		at += (size_t)snprintf(ret + at, 1024 - at, "%s", r->happened.events[i]);
-	(void)pthread_mutex_unlock(&r->happened.lock);
+	(void)pthread_mutex_lock(&r.happened.lock);
+	for (int i = 0; i < r.happened.n; i++)
+		at += (size_t)snprintf(ret + at, 1024 - at, "%s", r.happened.events[i]);
+	(void)pthread_mutex_unlock(&r.happened.lock);
 	return ret;
 }
 
-static bool happened(struct replica *r, const char *want)
+static bool happened(const char *want)
 {
 	char text[1024];
 
 	for (int i = 0; i < 1500; i++, api_nap(2))
-		if (strcmp(events(r, text), want) == 0)
+		if (strcmp(events(text), want) == 0)
 			return true;
 	print_error("%s, not %s\n", text, want);
 	return false;
 }
 
 /* What a probe has said counts while somebody leads. */
-static bool leaderless(struct replica *r)
+static bool leaderless(void)
 {
 	struct pool_view view;
 	struct err err = {0};
@@ -285,17 +280,17 @@ static bool leaderless(struct replica *r)
 	bool yes;
 
 	arena_init(&a, 1u << 20);
-	assert_int_equal(servers_view(r->servers, false, &a, &view, &err), 0);
+	assert_int_equal(servers_view(r.servers, false, &a, &view, &err), 0);
 	assert_int_equal(view.inventory.n_servers, 1);
 	yes = !view.inventory.servers[0].gpus[0].fresh;
 	arena_release(&a);
 	return yes;
 }
 
-static bool leaderless_by(struct replica *r, bool want)
+static bool leaderless_by(bool want)
 {
 	for (int i = 0; i < 2000; i++, api_nap(2))
-		if (leaderless(r) == want)
+		if (leaderless() == want)
 			return true;
 	return false;
 }
@@ -304,125 +299,111 @@ static bool leaderless_by(struct replica *r, bool want)
 
 TEST(a_whole_term)
 {
-	struct replica *r = *state;
-
-	begin(r);
-	assert_true(happened(r, "+a+b+c"));
-	assert_true(leader_is(r->leader));
-	assert_int_equal(metric_value(r->metrics, M_LEADER, 0, 0), 1);
-	assert_int_equal(metric_value(r->metrics, M_LEADER_CHANGES, 0, 0), 1);
+	begin();
+	assert_true(happened("+a+b+c"));
+	assert_true(leader_is(r.leader));
+	assert_int_equal(metric_value(r.metrics, M_LEADER, 0, 0), 1);
+	assert_int_equal(metric_value(r.metrics, M_LEADER_CHANGES, 0, 0), 1);
 	api_nap(300);
-	assert_true(happened(r, "+a+b+c"));
-	end(r);
-	assert_true(happened(r, "+a+b+c-c-b-a"));
-	assert_int_equal(metric_value(r->metrics, M_LEADER, 0, 0), 0);
-	assert_int_equal(metric_value(r->metrics, M_LEADER_CHANGES, 0, 0), 2);
+	assert_true(happened("+a+b+c"));
+	end();
+	assert_true(happened("+a+b+c-c-b-a"));
+	assert_int_equal(metric_value(r.metrics, M_LEADER, 0, 0), 0);
+	assert_int_equal(metric_value(r.metrics, M_LEADER_CHANGES, 0, 0), 2);
 	/* Given back. */
-	assert_non_null(strstr(r->fake.spec, "\"holderIdentity\":\"\""));
+	assert_non_null(strstr(r.fake.spec, "\"holderIdentity\":\"\""));
 }
 
 /* The lease is held until the last duty has stopped. */
 TEST(stopped_before_the_lease_is_given_back)
 {
-	struct replica *r = *state;
 	size_t before;
 
-	r->toy[0].stop_ms = 400;
-	begin(r);
-	assert_true(happened(r, "+a+b+c"));
-	before = api_seen_of(r->fake.api, "PUT", "*");
-	end(r);
+	r.toy[0].stop_ms = 400;
+	begin();
+	assert_true(happened("+a+b+c"));
+	before = api_seen_of(r.fake.api, "PUT", "*");
+	end();
 	/* Renewed meanwhile, and once more to give it back. */
-	assert_true(api_seen_of(r->fake.api, "PUT", "*") - before >= 4);
-	assert_non_null(strstr(r->fake.spec, "\"holderIdentity\":\"\""));
+	assert_true(api_seen_of(r.fake.api, "PUT", "*") - before >= 4);
+	assert_non_null(strstr(r.fake.spec, "\"holderIdentity\":\"\""));
 }
 
 TEST(lost_and_gained_again)
 {
-	struct replica *r = *state;
-
-	begin(r);
-	assert_true(happened(r, "+a+b+c"));
-	set_away(&r->fake, true);
-	assert_true(happened(r, "+a+b+c-c-b-a"));
-	assert_false(leader_is(r->leader));
-	assert_int_equal(metric_value(r->metrics, M_LEADER, 0, 0), 0);
-	set_away(&r->fake, false);
-	assert_true(happened(r, "+a+b+c-c-b-a+a+b+c"));
-	assert_int_equal(metric_value(r->metrics, M_LEADER, 0, 0), 1);
-	assert_int_equal(metric_value(r->metrics, M_LEADER_CHANGES, 0, 0), 3);
+	begin();
+	assert_true(happened("+a+b+c"));
+	set_away(&r.fake, true);
+	assert_true(happened("+a+b+c-c-b-a"));
+	assert_false(leader_is(r.leader));
+	assert_int_equal(metric_value(r.metrics, M_LEADER, 0, 0), 0);
+	set_away(&r.fake, false);
+	assert_true(happened("+a+b+c-c-b-a+a+b+c"));
+	assert_int_equal(metric_value(r.metrics, M_LEADER, 0, 0), 1);
+	assert_int_equal(metric_value(r.metrics, M_LEADER_CHANGES, 0, 0), 3);
 }
 
 /* A term that ended and began while a duty was stopped slowly: everything begins anew. */
 TEST(two_turns_while_busy)
 {
-	struct replica *r = *state;
-
-	r->toy[2].stop_ms = 700;
-	begin(r);
-	assert_true(happened(r, "+a+b+c"));
-	set_lease(&r->fake, "{\"holderIdentity\":\"you\",\"leaseDurationSeconds\":3600}");
+	r.toy[2].stop_ms = 700;
+	begin();
+	assert_true(happened("+a+b+c"));
+	set_lease(&r.fake, "{\"holderIdentity\":\"you\",\"leaseDurationSeconds\":3600}");
 	api_nap(200);
 	/* c is being stopped now. */
-	set_lease(&r->fake, "{\"holderIdentity\":\"\"}");
-	assert_true(happened(r, "+a+b+c-c-b-a+a+b+c"));
+	set_lease(&r.fake, "{\"holderIdentity\":\"\"}");
+	assert_true(happened("+a+b+c-c-b-a+a+b+c"));
 }
 
 TEST(a_duty_that_does_not_start)
 {
-	struct replica *r = *state;
-
-	atomic_store(&r->toy[1].fails, 2);
-	begin(r);
+	atomic_store(&r.toy[1].fails, 2);
+	begin();
 	/* The others need not wait for it. */
-	assert_true(happened(r, "+a!b+c"));
-	assert_true(happened(r, "+a!b+c!b+b"));
-	end(r);
-	assert_true(happened(r, "+a!b+c!b+b-c-b-a"));
+	assert_true(happened("+a!b+c"));
+	assert_true(happened("+a!b+c!b+b"));
+	end();
+	assert_true(happened("+a!b+c!b+b-c-b-a"));
 }
 
 TEST(never_started_never_stopped)
 {
-	struct replica *r = *state;
-
-	atomic_store(&r->toy[0].fails, 1000);
-	begin(r);
-	assert_true(happened(r, "!a+b+c"));
-	end(r);
-	assert_true(happened(r, "!a+b+c-c-b"));
+	atomic_store(&r.toy[0].fails, 1000);
+	begin();
+	assert_true(happened("!a+b+c"));
+	end();
+	assert_true(happened("!a+b+c-c-b"));
 }
 
 TEST(another_leads)
 {
-	struct replica *r = *state;
-
-	set_lease(&r->fake, "{\"holderIdentity\":\"you\",\"leaseDurationSeconds\":3600}");
-	begin(r);
-	assert_true(api_wait(r->fake.api, "GET", "*", 3));
-	leader_servers_changed(r->leader);
-	end(r);
-	assert_true(happened(r, ""));
-	assert_int_equal(metric_value(r->metrics, M_LEADER_CHANGES, 0, 0), 0);
+	set_lease(&r.fake, "{\"holderIdentity\":\"you\",\"leaseDurationSeconds\":3600}");
+	begin();
+	assert_true(api_wait(r.fake.api, "GET", "*", 3));
+	leader_servers_changed(r.leader);
+	end();
+	assert_true(happened(""));
+	assert_int_equal(metric_value(r.metrics, M_LEADER_CHANGES, 0, 0), 0);
 }
 
 TEST(told_of_changes)
 {
-	struct replica *r = *state;
 	int a, c;
 
-	begin(r);
-	assert_true(happened(r, "+a+b+c"));
+	begin();
+	assert_true(happened("+a+b+c"));
 	api_nap(50);
 	/* Once after the start. */
-	a = atomic_load(&r->toy[0].changes);
-	c = atomic_load(&r->toy[2].changes);
+	a = atomic_load(&r.toy[0].changes);
+	c = atomic_load(&r.toy[2].changes);
 	assert_int_equal(a, 1);
 	assert_int_equal(c, 1);
 	for (int i = 0; i < 10; i++)
-		leader_servers_changed(r->leader);
-	assert_int_equal(atomic_load(&r->toy[0].changes), 11);
-	assert_int_equal(atomic_load(&r->toy[2].changes), 11);
-	assert_int_equal(atomic_load(&r->toy[1].changes), 0);
+		leader_servers_changed(r.leader);
+	assert_int_equal(atomic_load(&r.toy[0].changes), 11);
+	assert_int_equal(atomic_load(&r.toy[2].changes), 11);
+	assert_int_equal(atomic_load(&r.toy[1].changes), 0);
 }
 
 struct teller {
@@ -444,67 +425,62 @@ static void *tell(void *arg)
 /* toy_changed aborts when its duty does not run. */
 TEST(told_while_terms_change)
 {
-	struct replica *r = *state;
 	struct teller t = {0};
 	pthread_t thread;
 
-	begin(r);
-	t.leader = r->leader;
+	begin();
+	t.leader = r.leader;
 	assert_int_equal(pthread_create(&thread, NULL, tell, &t), 0);
 	for (int i = 0; i < 6; i++) {
-		set_lease(&r->fake, "{\"holderIdentity\":\"you\"}");
+		set_lease(&r.fake, "{\"holderIdentity\":\"you\"}");
 		api_nap(120);
-		set_lease(&r->fake, "{\"holderIdentity\":\"\"}");
+		set_lease(&r.fake, "{\"holderIdentity\":\"\"}");
 		api_nap(120);
 	}
 	atomic_store(&t.ends, true);
 	assert_int_equal(pthread_join(thread, NULL), 0);
-	assert_true(metric_value(r->metrics, M_LEADER_CHANGES, 0, 0) >= 6);
+	assert_true(metric_value(r.metrics, M_LEADER_CHANGES, 0, 0) >= 6);
 }
 
 TEST(a_lease_that_stands_still)
 {
-	struct replica *r = *state;
 	int64_t start = api_now_ms();
 
 	/* A holder that is never seen to renew, and whose time is long. */
-	set_lease(&r->fake, "{\"holderIdentity\":\"you\",\"leaseDurationSeconds\":3600}");
-	begin(r);
-	assert_false(leaderless(r));
-	assert_true(leaderless_by(r, true));
+	set_lease(&r.fake, "{\"holderIdentity\":\"you\",\"leaseDurationSeconds\":3600}");
+	begin();
+	assert_false(leaderless());
+	assert_true(leaderless_by(true));
 	assert_true(api_now_ms() - start >= 1500);
 	/* It shows life. */
-	set_lease(&r->fake, "{\"holderIdentity\":\"you\",\"leaseDurationSeconds\":3599}");
-	assert_true(leaderless_by(r, false));
+	set_lease(&r.fake, "{\"holderIdentity\":\"you\",\"leaseDurationSeconds\":3599}");
+	assert_true(leaderless_by(false));
 	/* And falls silent again. */
-	assert_true(leaderless_by(r, true));
+	assert_true(leaderless_by(true));
 	/* Nobody holds it: we lead, and renew. */
-	set_lease(&r->fake, "{\"holderIdentity\":\"\"}");
-	assert_true(leaderless_by(r, false));
+	set_lease(&r.fake, "{\"holderIdentity\":\"\"}");
+	assert_true(leaderless_by(false));
 	api_nap(2000);
-	assert_false(leaderless(r));
+	assert_false(leaderless());
 }
 
 TEST(an_api_that_is_away_is_no_sign_of_life)
 {
-	struct replica *r = *state;
-
-	set_away(&r->fake, true);
-	begin(r);
-	assert_false(leaderless(r));
-	assert_true(leaderless_by(r, true));
-	set_away(&r->fake, false);
-	assert_true(leaderless_by(r, false));
+	set_away(&r.fake, true);
+	begin();
+	assert_false(leaderless());
+	assert_true(leaderless_by(true));
+	set_away(&r.fake, false);
+	assert_true(leaderless_by(false));
 }
 
 TEST(wrong_settings)
 {
-	struct replica *r = *state;
 	struct err err = {0};
-	struct leader_config cfg = {.kube = r->kube,
-		.log = &r->log,
-		.metrics = r->metrics,
-		.servers = r->servers,
+	struct leader_config cfg = {.kube = r.kube,
+		.log = &r.log,
+		.metrics = r.metrics,
+		.servers = r.servers,
 		.namespace = "ns",
 		.lease = "l",
 		.identity = ""};
