@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+
 /* The columns of the CRD (manifests/base/crd.yaml). */
 #define NAME_COLUMN "Name"
 #define FIT_COLUMN "Fit"
@@ -68,7 +70,7 @@ static void drop(struct gpu_count *c, struct slice name)
 
 static int put(struct gpu_count *c, struct slice name, uint32_t fit, struct err *err)
 {
-	size_t at, cap = c->cap ? 2 * c->cap : 8;
+	size_t at;
 	char *copy;
 
 	if (find(c, name, &at)) {
@@ -79,15 +81,7 @@ static int put(struct gpu_count *c, struct slice name, uint32_t fit, struct err 
 	if (c->n == GPU_COUNT_SERVERS_MAX)
 		return err_set(err, ERR_TOOBIG, "more than %u GPUServers", GPU_COUNT_SERVERS_MAX);
 	copy = strndup(name.at, name.len);
-	if (copy && c->n == c->cap) {
-		struct gpu_count_server *more = realloc(c->server, cap * sizeof(*more));
-
-		if (more) {
-			c->server = more;
-			c->cap = cap;
-		}
-	}
-	if (!copy || c->n == c->cap) {
+	if (!copy || !LIST_ROOM(c->server, c->n, c->cap)) {
 		free(copy);
 		return err_set(err, ERR_NOMEM, "out of memory for %zu GPUServers", c->n);
 	}

@@ -3,8 +3,8 @@
  * which it learns who is there and says whether it wants it, and v1beta1.DevicePlugin. */
 #include <registration.pb-c.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "base/list.h"
 #include "base/text.h"
 #include "deviceplugin/plugin_impl.h"
 
@@ -266,21 +266,6 @@ static enum grpc_status pre_start(
 	return plugin_call_end(&c, status);
 }
 
-static bool room_for_stream(struct plugin *p)
-{
-	size_t cap = p->cap_streams ? 2 * p->cap_streams : 4;
-	struct grpc_stream **more;
-
-	if (p->n_streams < p->cap_streams)
-		return true;
-	more = realloc(p->stream, cap * sizeof(struct grpc_stream *));
-	if (!more)
-		return false;
-	p->stream = more;
-	p->cap_streams = cap;
-	return true;
-}
-
 static enum grpc_status list_and_watch(
 	void *ctx, struct grpc_stream *stream, struct slice request, struct err *err)
 {
@@ -294,7 +279,7 @@ static enum grpc_status list_and_watch(
 	(void)plugin_call_end(&c, status);
 	if (status != GRPC_OK)
 		return status;
-	if (!room_for_stream(p))
+	if (!LIST_ROOM(p->stream, p->n_streams, p->cap_streams))
 		return plugin_no_memory(err);
 	buf_init(&list, GRPC_MESSAGE_MAX);
 	if (plugin_list(p, &list, err) != 0 ||

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "base/yaml/yaml_scalar.h"
 
 /* Aliases can nest what is read; the reader of the result takes YAML_DEPTH_MAX levels. */
@@ -139,15 +140,8 @@ static int set_member(struct writing *w, struct members *m, const struct yaml_no
 			return 0;
 		}
 	}
-	if (m->n == m->cap) {
-		size_t cap = m->cap ? 2 * m->cap : 16;
-		void *grown = realloc(m->at, cap * sizeof(m->at[0]));
-
-		if (!grown)
-			return err_set(w->err, ERR_NOMEM, "out of memory while merging YAML maps");
-		m->at = grown;
-		m->cap = cap;
-	}
+	if (!LIST_ROOM(m->at, m->n, m->cap))
+		return err_set(w->err, ERR_NOMEM, "out of memory while merging YAML maps");
 	m->at[m->n].key = key;
 	m->at[m->n].value = key->next;
 	m->at[m->n].name = v.text.at == v.num ? (struct slice){0} : v.text;

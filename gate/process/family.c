@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "base/slice.h"
 #include "base/text.h"
 
@@ -127,14 +128,8 @@ static struct kin *read_all(size_t *ret_n)
 		if (!text_u64(slice_of(e->d_name), INT32_MAX, &pid) ||
 			!read_stat((pid_t)pid, text, sizeof(text), &at) || !parent_in(at, &parent))
 			continue;
-		if (n == cap) {
-			struct kin *more = reallocarray(all, cap ? 2 * cap : 256, sizeof(*all));
-
-			if (!more)
-				break;
-			all = more;
-			cap = cap ? 2 * cap : 256;
-		}
+		if (!LIST_ROOM(all, n, cap))
+			break;
 		all[n++] = (struct kin){
 			(pid_t)pid, (pid_t)parent, at[0] == 'Z' || at[0] == 'X', began_in(at)};
 	}

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/json/json_read.h"
+#include "base/list.h"
 #include "test/unit/oom_wrap.h"
 #include "test/unit/test.h"
 
@@ -61,6 +62,29 @@ TEST(arenas)
 		arena_reset(&a);
 		assert_non_null(arena_alloc(&a, 10));
 		arena_release(&a);
+	}
+}
+
+/* A list that cannot move is what it was, and grows on when there is memory. */
+TEST(lists)
+{
+	bool any = true;
+
+	for (long n = 0; any; n++) {
+		long *list = NULL;
+		size_t len = 0, cap = 0;
+
+		oom_begin(n, OOM_ONE);
+		while (len < 100 && LIST_ROOM(list, len, cap)) {
+			list[len] = (long)len;
+			len++;
+		}
+		any = oom_end();
+		assert_true(any ? len == cap : len == 100);
+		assert_true(LIST_ROOM(list, len, cap));
+		for (size_t i = 0; i < len; i++)
+			assert_int_equal(list[i], i);
+		free(list);
 	}
 }
 
@@ -122,4 +146,4 @@ TEST(a_duplicate_key)
 	}
 }
 
-TESTS(buffers, an_empty_buffer_that_is_taken, arenas, json_documents, a_duplicate_key)
+TESTS(buffers, an_empty_buffer_that_is_taken, arenas, lists, json_documents, a_duplicate_key)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli: `poolgate plan`: what a policy changes in pods that ask by keys of others, and which bounds
  * of a namespace are over keys that its policy takes out of pods. */
+#include "base/list.h"
 #include "webhook/cli/plan_impl.h"
 #include "webhook/core/pod/foreign.h"
 #include "webhook/core/pod/plan_ties.h"
@@ -171,17 +172,8 @@ static bool take_bound(void *ctx, const struct json *j, const struct json_node *
 
 	if (!keys)
 		return !a->failed;
-	if (job->n_bounds == job->cap_bounds) {
-		size_t cap = 2 * job->cap_bounds + 8;
-		struct plan_bound *grown = arena_array(a, cap, sizeof(*grown));
-
-		if (!grown)
-			return false;
-		for (size_t i = 0; i < job->n_bounds; i++)
-			grown[i] = job->bounds[i];
-		job->bounds = grown;
-		job->cap_bounds = cap;
-	}
+	if (!LIST_ROOM_IN(a, job->bounds, job->n_bounds, job->cap_bounds))
+		return false;
 	job->bounds[job->n_bounds++] = (struct plan_bound){.kind = l->kind,
 		.namespace = l->pick->namespace,
 		.name = arena_slice(a, kube_meta(j, object).name),

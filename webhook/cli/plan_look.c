@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/yaml/yaml_json.h"
 #include "webhook/cli/plan_impl.h"
 #include "webhook/core/policy/policy_bound.h"
@@ -43,17 +44,8 @@ static struct plan_work *add_work(
 	struct arena *a = &job->pool.arena;
 	struct plan_work *w;
 
-	if (job->n_works == job->cap_works) {
-		size_t cap = 2 * job->cap_works + 16;
-		struct plan_work *grown = arena_array(a, cap, sizeof(*grown));
-
-		if (!grown)
-			return NULL;
-		for (size_t i = 0; i < job->n_works; i++)
-			grown[i] = job->works[i];
-		job->works = grown;
-		job->cap_works = cap;
-	}
+	if (!LIST_ROOM_IN(a, job->works, job->n_works, job->cap_works))
+		return NULL;
 	w = &job->works[job->n_works];
 	*w = (struct plan_work){.file = arena_strdup(a, slice_of(pod->node->doc->file)),
 		.line = pod->line,

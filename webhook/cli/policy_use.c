@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "webhook/cluster/policy/policy_look.h"
 #include "webhook/core/policy/policy_bound.h"
 
@@ -77,17 +78,8 @@ static struct account_row *row_of(struct policy_use *use, struct slice namespace
 	while (i < c->n_rows && !slice_is(namespace, c->rows[i].namespace))
 		i++;
 	if (i == c->n_rows) {
-		if (i == use->cap_rows) {
-			size_t cap = 2 * i + 8;
-			struct account_row *grown = arena_array(a, cap, sizeof(*grown));
-
-			if (!grown)
-				return NULL;
-			if (i > 0)
-				memcpy(grown, c->rows, i * sizeof(*grown));
-			c->rows = grown;
-			use->cap_rows = cap;
-		}
+		if (!LIST_ROOM_IN(a, c->rows, i, use->cap_rows))
+			return NULL;
 		c->rows[c->n_rows++] =
 			(struct account_row){.namespace = arena_strdup(a, namespace)};
 	}

@@ -4,30 +4,13 @@
 
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "webhook/cluster/claims/job_sizes.h"
 #include "webhook/core/pod/late.h"
 
 #define LIST_MS 60000
 #define GPU_SERVERS "/apis/poolgate.io/v1alpha1/gpuservers"
 #define INJECTED_PODS "/api/v1/pods?labelSelector=poolgate.io%2Finjected%3Dtrue"
-
-/* Room for one more in a list of the arena. False: out of memory. */
-static bool more(struct arena *a, void **list, size_t n, size_t *cap, size_t size)
-{
-	size_t grown = 2 * *cap + 64;
-	void *to;
-
-	if (n < *cap)
-		return true;
-	to = arena_array(a, grown, size);
-	if (!to)
-		return false;
-	if (n)
-		memcpy(to, *list, n * size);
-	*list = to;
-	*cap = grown;
-	return true;
-}
 
 /* ---- servers ---- */
 
@@ -41,12 +24,10 @@ static void forget_servers(void *ctx)
 static bool take_server(void *ctx, const struct json *j, const struct json_node *object)
 {
 	struct pool_read *p = ctx;
-	void *list = p->servers;
 	int rc;
 
-	if (!more(&p->arena, &list, p->n_servers, &p->cap_servers, sizeof(*p->servers)))
+	if (!LIST_ROOM_IN(&p->arena, p->servers, p->n_servers, p->cap_servers))
 		return false;
-	p->servers = list;
 	rc = server_object_read(j, object, &p->arena, &p->servers[p->n_servers], NULL);
 	p->n_servers += rc == 0;
 	p->n_unreadable += rc != 0;
@@ -92,15 +73,8 @@ bool pool_read_add_share(struct pool_read *p, struct slice namespace, uint64_t b
 	while (i < p->n_shares && !slice_eq(p->shares[i].namespace, namespace))
 		i++;
 	if (i == p->n_shares) {
-		void *list = p->shares;
-		/* lists of 64 and their doubles */
-		size_t cap = 0;
-
-		while (cap < i)
-			cap = 2 * cap + 64;
-		if (!more(&p->arena, &list, i, &cap, sizeof(*p->shares)))
+		if (!LIST_ROOM_IN(&p->arena, p->shares, i, p->cap_shares))
 			return false;
-		p->shares = list;
 		p->shares[p->n_shares++] = (struct queue_share){.namespace = namespace};
 	}
 	p->shares[i].bytes += bytes;
@@ -253,14 +227,12 @@ static bool take_pod(void *ctx, const struct json *j, const struct json_node *ob
 {
 	struct pool_read *r = ctx;
 	struct pool_read_pod *w;
-	void *list = r->waiting;
 	struct queue_pod *p;
 
 	if (pod_finished(j, object) && !pod_succeeded(j, object))
 		return true;
-	if (!more(&r->arena, &list, r->n_waiting, &r->cap_waiting, sizeof(*r->waiting)))
+	if (!LIST_ROOM_IN(&r->arena, r->waiting, r->n_waiting, r->cap_waiting))
 		return false;
-	r->waiting = list;
 	w = &r->waiting[r->n_waiting];
 	*w = (struct pool_read_pod){0};
 	p = &w->pod;

@@ -32,7 +32,7 @@ struct pool_read {
 	struct inventory inv;
 	struct usage usage; /* claims alone */
 	struct queue_share *shares;
-	size_t n_shares;
+	size_t n_shares, cap_shares;
 	struct queue_kept *kept;
 	size_t n_kept;
 	struct pool_read_pod *waiting; /* and members of gangs that wait no more */

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/rfc3339.h"
 #include "kube/kube_object.h"
 #include "webhook/cli/report_impl.h"
@@ -27,27 +28,11 @@ enum { REPORT_DONE = 0, REPORT_UNREADABLE = 3 };
 #define NAMESPACES_PATH "/api/v1/namespaces"
 #define DAY_LEN 10
 
-/* A list with room for one more; NULL: out of memory. */
-static void *room(struct arena *a, void *list, size_t n, size_t *cap, size_t size)
-{
-	char *grown;
-
-	if (n < *cap)
-		return list;
-	*cap = *cap ? 2 * *cap : 64;
-	grown = arena_space(a, *cap, size);
-	if (grown && n > 0)
-		memcpy(grown, list, n * size);
-	return grown;
-}
-
 static bool add(struct report *r, const char *server, const char *uid, const struct usage_period *p)
 {
 	if (p->from_s < r->from_s || p->from_s >= r->to_s)
 		return true;
-	r->periods =
-		room(&r->arena, r->periods, r->n_periods, &r->cap_periods, sizeof(*r->periods));
-	if (!r->periods || !server || !uid)
+	if (!server || !uid || !LIST_ROOM_IN(&r->arena, r->periods, r->n_periods, r->cap_periods))
 		return false;
 	r->periods[r->n_periods++] = (struct report_period){server, uid, *p};
 	return true;
@@ -127,9 +112,7 @@ static bool on_namespace(void *ctx, const struct json *j, const struct json_node
 
 	if (!json_is(policy, JSON_STRING))
 		return true;
-	r->policies =
-		room(&r->arena, r->policies, r->n_policies, &r->cap_policies, sizeof(*r->policies));
-	if (!r->policies)
+	if (!LIST_ROOM_IN(&r->arena, r->policies, r->n_policies, r->cap_policies))
 		return false;
 	r->policies[r->n_policies++] = (struct report_policy){
 		arena_strdup(&r->arena, kube_meta(j, object).name), text(r, j, policy)};

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "webhook/edge/settings/settings_file.h"
 
 #define ARENA_MAX (512u << 20)
@@ -76,17 +77,7 @@ void doctor_facts_release(struct doctor_facts *f)
 
 void *doctor_more(struct doctor_facts *f, struct doctor_list *list, size_t size)
 {
-	if (list->n == list->cap) {
-		size_t cap = list->cap ? 2 * list->cap : 16;
-		void *grown = arena_array(&f->arena, cap, size);
-
-		if (!grown)
-			return NULL;
-		if (list->n)
-			memcpy(grown, list->at, list->n * size);
-		list->at = grown;
-		list->cap = cap;
-	}
-	/* a list that is begun anew has had elements there */
+	if (list->n == list->cap && !list_grow(&f->arena, &list->at, &list->cap, size))
+		return NULL;
 	return memset((char *)list->at + list->n++ * size, 0, size);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/utf8.h"
 #include "webhook/cli/doctor/doctor_report.h"
 
@@ -24,17 +25,8 @@ __attribute__((format(printf, 4, 0))) static void add(struct doctor_report *r,
 	char text[TEXT_MAX];
 	struct doctor_finding *f;
 
-	if (r->n == r->cap) {
-		size_t cap = r->cap ? 2 * r->cap : 32;
-		struct doctor_finding *grown = arena_array(r->arena, cap, sizeof(*grown));
-
-		if (!grown)
-			return;
-		if (r->n)
-			memcpy(grown, r->at, r->n * sizeof(*grown));
-		r->at = grown;
-		r->cap = cap;
-	}
+	if (!LIST_ROOM_IN(r->arena, r->at, r->n, r->cap))
+		return;
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	clean(text);
 	f = &r->at[r->n];

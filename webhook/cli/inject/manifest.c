@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/list.h"
 #include "base/yaml/yaml_find.h"
 #include "base/yaml/yaml_scalar.h"
 #include "webhook/core/pod/plan.h"
@@ -70,20 +71,11 @@ static bool is_ours(struct slice key)
 
 static int add(struct finding *f, struct list *list, const struct manifest_pod *pod)
 {
-	struct manifest_pod *grown;
-
 	if (list->n == MANIFEST_PODS_MAX)
 		return yaml_err(pod->node, f->err, ERR_TOOBIG,
 			"more than %d pods or objects in one document", MANIFEST_PODS_MAX);
-	if (list->n == list->cap) {
-		list->cap = list->cap ? 4 * list->cap : 4;
-		grown = arena_array(f->doc->arena, list->cap, sizeof(grown[0]));
-		if (!grown)
-			return no_memory(f);
-		if (list->n > 0)
-			memcpy(grown, list->at, list->n * sizeof(grown[0]));
-		list->at = grown;
-	}
+	if (!LIST_ROOM_IN(f->doc->arena, list->at, list->n, list->cap))
+		return no_memory(f);
 	list->at[list->n++] = *pod;
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/text.h"
 #include "webhook/cluster/claims/claims_impl.h"
 #include "webhook/core/pod/late.h"
@@ -64,16 +65,7 @@ static bool see_pod(void *ctx, const struct pod_shown *pod)
 		return true;
 	}
 	h = claims_holder(c, pod->uid, pod->namespace, pod->name);
-	if (list->n == list->cap) {
-		size_t cap = list->cap ? 2 * list->cap : 16;
-		struct candidate *grown = realloc(list->list, cap * sizeof(*grown));
-
-		if (grown) {
-			list->list = grown;
-			list->cap = cap;
-		}
-	}
-	if (!h || !holder_rest(h) || list->n == list->cap) {
+	if (!h || !holder_rest(h) || !LIST_ROOM(list->list, list->n, list->cap)) {
 		list->failed = true;
 		return false;
 	}

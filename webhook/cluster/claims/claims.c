@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/text.h"
 #include "webhook/cluster/claims/claims_impl.h"
 #include "webhook/core/pod/pod.h"
@@ -32,21 +33,6 @@ void claims_until(struct claims *c, int64_t ms)
 
 /* ---- the picture ---- */
 
-static bool more_room(void **list, size_t *cap, size_t n, size_t size)
-{
-	size_t more = *cap ? *cap * 2 : 64;
-	void *grown;
-
-	if (n < *cap)
-		return true;
-	grown = realloc(*list, more * size);
-	if (!grown)
-		return false;
-	*list = grown;
-	*cap = more;
-	return true;
-}
-
 static uint64_t hash_list(const struct claim_record *r, const char *own, bool *ret_own)
 {
 	uint64_t hash = 0;
@@ -66,12 +52,10 @@ static bool see_record(struct claims *c, const char *server, const struct claim_
 	struct picture *p = &c->now;
 	struct holder *h = claims_holder(c, claim->key, claim->namespace ? claim->namespace : "",
 		claim->name ? claim->name : "");
-	void *records = p->records;
-	bool own, roomy = more_room(&records, &p->cap_records, p->n_records, sizeof(*p->records));
+	bool own;
 	uint64_t list = hash_list(r, server, &own);
 
-	p->records = records;
-	if (!h || !roomy)
+	if (!h || !LIST_ROOM(p->records, p->n_records, p->cap_records))
 		return false;
 	if (h->n_records == 0) {
 		h->agree = true;
@@ -123,14 +107,11 @@ static bool see_server(void *ctx, const struct server_object *o)
 {
 	struct claims *c = ctx;
 	struct picture *p = &c->now;
-	void *parts = p->parts;
-	bool roomy = more_room(&parts, &p->cap_parts, p->n_parts, sizeof(*p->parts));
 	struct part *part;
 
-	p->parts = parts;
 	p->pool = p->pool * 1099511628211u + text_hash64(slice_of(o->uid)) +
 		  (uint64_t)o->generation * 8191 + o->status.n_gpus;
-	if (!roomy) {
+	if (!LIST_ROOM(p->parts, p->n_parts, p->cap_parts)) {
 		p->failed = true;
 		return false;
 	}

@@ -3,6 +3,7 @@
  * GPUServers' statuses say so, so that every replica counts it as taken, and the next leader goes
  * on with it. */
 #include "base/clock.h"
+#include "base/list.h"
 #include "webhook/cluster/claims/claims_impl.h"
 
 /* ---- read ---- */
@@ -21,17 +22,8 @@ static bool add(struct keep_reading *r, const struct gpu_server *s, const struct
 
 		if (!g)
 			continue;
-		if (r->n == r->cap) {
-			size_t cap = r->cap ? 2 * r->cap : 16;
-			struct queue_kept *more = arena_array(r->a, cap, sizeof(*more));
-
-			if (!more)
-				return false;
-			if (r->n)
-				memcpy(more, r->list, r->n * sizeof(*more));
-			r->list = more;
-			r->cap = cap;
-		}
+		if (!LIST_ROOM_IN(r->a, r->list, r->n, r->cap))
+			return false;
 		r->list[r->n++] = (struct queue_kept){.uid = arena_slice(r->a, slice_of(k->uid)),
 			.server = (size_t)(s - r->inv->servers),
 			.gpu = (size_t)(g - s->gpus),
@@ -182,17 +174,8 @@ static bool see_kept(void *ctx, const struct server_object *o)
 
 	if (says_so(o, &e))
 		return true;
-	if (w->n_due == w->cap) {
-		size_t cap = w->cap ? 2 * w->cap : 16;
-		const char **more = arena_array(&w->arena, cap, sizeof(char *));
-
-		if (!more)
-			return false;
-		if (w->n_due)
-			memcpy(more, w->due, w->n_due * sizeof(char *));
-		w->due = more;
-		w->cap = cap;
-	}
+	if (!LIST_ROOM_IN(&w->arena, w->due, w->n_due, w->cap))
+		return false;
 	w->due[w->n_due] = arena_strdup(&w->arena, slice_of(o->name));
 	return w->due[w->n_due++] != NULL;
 }

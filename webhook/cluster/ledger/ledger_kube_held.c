@@ -2,6 +2,7 @@
 /* cluster: what a pod's uid holds already: reviews that are answered from it (rule R1), and what
  * two reviews of one uid leave behind. */
 #include "base/clock.h"
+#include "base/list.h"
 #include "webhook/cluster/ledger/ledger_kube_impl.h"
 
 /* A half claim of somebody else is most likely about to become whole: so long a review waits for
@@ -62,17 +63,8 @@ static bool among(const uint64_t *list, size_t n, uint64_t take)
 
 bool take_wrote(struct take *t)
 {
-	if (t->n_mine == t->cap_mine) {
-		size_t cap = t->cap_mine ? 2 * t->cap_mine : 8;
-		uint64_t *grown = arena_array(t->arena, cap, sizeof(*grown));
-
-		if (!grown)
-			return false;
-		if (t->n_mine)
-			memcpy(grown, t->mine, t->n_mine * sizeof(*grown));
-		t->mine = grown;
-		t->cap_mine = cap;
-	}
+	if (!LIST_ROOM_IN(t->arena, t->mine, t->n_mine, t->cap_mine))
+		return false;
 	t->mine[t->n_mine++] = t->ticket;
 	return true;
 }

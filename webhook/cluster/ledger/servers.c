@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/list.h"
 #include "base/thread.h"
 #include "kube/kube_watch.h"
 #include "webhook/cluster/ledger/servers_impl.h"
@@ -78,16 +79,8 @@ struct server_entry *servers_add(struct servers *s, const char *name)
 	size_t at = place_of(s, name);
 	struct server_entry *e;
 
-	if (s->n == s->cap) {
-		size_t cap = s->cap ? 2 * s->cap : 16;
-		struct server_entry **grown =
-			realloc(s->entries, cap * sizeof(struct server_entry *));
-
-		if (!grown)
-			return NULL;
-		s->entries = grown;
-		s->cap = cap;
-	}
+	if (!LIST_ROOM(s->entries, s->n, s->cap))
+		return NULL;
 	e = calloc(1, sizeof(*e));
 	if (e)
 		e->name = strdup(name);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "webhook/cluster/ledger/servers_impl.h"
 
 /* Rule R4: at most four lists a second, and after one that took long as long a rest, up to a
@@ -41,21 +42,6 @@ static void fresh_begin(void *ctx)
 	arena_reset(&f->arena);
 }
 
-static bool more_room(struct fresh *f)
-{
-	size_t cap = f->cap ? 2 * f->cap : 64;
-	struct shown *grown;
-
-	if (f->n < f->cap)
-		return true;
-	grown = realloc(f->list, cap * sizeof(*grown));
-	if (!grown)
-		return false;
-	f->list = grown;
-	f->cap = cap;
-	return true;
-}
-
 /* Does the picture have it just so, and believe it? What is ahead is to be shown. */
 static bool is_known(struct servers *s, const char *name, uint64_t number)
 {
@@ -79,7 +65,7 @@ static bool fresh_each(void *ctx, const struct json *j, const struct json_node *
 	struct err err = {0};
 
 	/* A list without it would say that it is gone. */
-	f->failed = !at.name || !more_room(f);
+	f->failed = !at.name || !LIST_ROOM(f->list, f->n, f->cap);
 	if (f->failed)
 		return false;
 	if (is_known(f->s, at.name, at.number)) {

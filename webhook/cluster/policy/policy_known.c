@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+
 static void entry_release(struct known_entry *e)
 {
 	free(e->name);
@@ -49,21 +51,6 @@ static size_t place_of(const struct known *k, struct slice name, bool *ret_there
 	return low;
 }
 
-static bool make_room(struct known *k)
-{
-	size_t room = k->room ? k->room * 2 : 64;
-	struct known_entry *more;
-
-	if (k->n < k->room)
-		return true;
-	more = realloc(k->at, room * sizeof(*more));
-	if (!more)
-		return false;
-	k->at = more;
-	k->room = room;
-	return true;
-}
-
 static void take_out(struct known *k, size_t i)
 {
 	entry_release(&k->at[i]);
@@ -105,7 +92,7 @@ void known_put(struct known *k, struct slice name, char *text, bool replaces)
 		return;
 	}
 	copy = name.len ? strndup(name.at, name.len) : NULL;
-	if (!copy || !make_room(k)) {
+	if (!copy || !LIST_ROOM(k->at, k->n, k->room)) {
 		free(copy);
 		free(text);
 		return;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/text.h"
 #include "webhook/cluster/duty/duty.h"
 
@@ -55,17 +56,9 @@ static bool is_over(void *ctx, const char *policy, const struct account_flight *
 			k->seen[i].last_ms = now;
 			return now - k->seen[i].since_ms >= ACCOUNT_FLIGHT_MS;
 		}
-	if (k->n == k->cap) {
-		size_t cap = k->cap ? 2 * k->cap : 64;
-		struct seen *grown = realloc(k->seen, cap * sizeof(*grown));
-
-		/* Without memory it is seen for the first time the next time. */
-		if (!grown)
-			return false;
-		k->seen = grown;
-		k->cap = cap;
-	}
-	k->seen[k->n++] = (struct seen){hash, now, now};
+	/* Without memory it is seen for the first time the next time. */
+	if (LIST_ROOM(k->seen, k->n, k->cap))
+		k->seen[k->n++] = (struct seen){hash, now, now};
 	return false;
 }
 
@@ -91,17 +84,8 @@ static bool note_policy(void *ctx, const struct json *j, const struct json_node 
 	if (policy_read(j, object, &k->arena, &p, &err) != 0 ||
 		(!policy_is_capped(&p) && p.waiting == UINT32_MAX))
 		return !k->arena.failed;
-	if (k->n_names == k->cap_names) {
-		size_t cap = k->cap_names ? 2 * k->cap_names : 16;
-		const char **grown = arena_array(&k->arena, cap, sizeof(char *));
-
-		if (!grown)
-			return false;
-		if (k->n_names)
-			memcpy(grown, k->names, k->n_names * sizeof(char *));
-		k->names = grown;
-		k->cap_names = cap;
-	}
+	if (!LIST_ROOM_IN(&k->arena, k->names, k->n_names, k->cap_names))
+		return false;
 	k->names[k->n_names++] = p.name;
 	return true;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/rfc3339.h"
 #include "webhook/cluster/duty/duty.h"
 #include "webhook/core/server/server_keep.h"
@@ -76,15 +77,8 @@ static void known_release(struct known *s)
 
 static struct known *add(struct server_keeper *k, const char *name)
 {
-	if (k->n == k->cap) {
-		size_t cap = k->cap ? k->cap * 2 : 16;
-		struct known *grown = reallocarray(k->servers, cap, sizeof(*grown));
-
-		if (!grown)
-			return NULL;
-		k->servers = grown;
-		k->cap = cap;
-	}
+	if (!LIST_ROOM(k->servers, k->n, k->cap))
+		return NULL;
 	k->servers[k->n] = (struct known){.name = strdup(name)};
 	return k->servers[k->n].name ? &k->servers[k->n++] : NULL;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/list.h"
 #include "base/rfc3339.h"
 #include "base/text.h"
 #include "webhook/cluster/duty/duty.h"
@@ -73,15 +74,8 @@ static void due_release(struct due *due)
 
 static bool add(struct dues *d, const char *name, const char *closed)
 {
-	if (d->n == d->cap) {
-		size_t cap = d->cap ? 2 * d->cap : 16;
-		struct due *grown = reallocarray(d->at, cap, sizeof(*grown));
-
-		if (!grown)
-			return false;
-		d->at = grown;
-		d->cap = cap;
-	}
+	if (!LIST_ROOM(d->at, d->n, d->cap))
+		return false;
 	d->at[d->n] = (struct due){strdup(name), closed ? strdup(closed) : NULL};
 	if (d->at[d->n].name && (!closed || d->at[d->n].closed)) {
 		d->n++;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/text.h"
 #include "webhook/cluster/secrets/secret_sync.h"
 
@@ -44,23 +45,6 @@ static size_t find(const struct places *p, struct slice name, bool *ret_there)
 	return from;
 }
 
-static bool make_room(struct places *p)
-{
-	size_t cap = p->cap ? p->cap * 2 : 16;
-	struct secret_place *grown;
-
-	if (p->n < p->cap)
-		return true;
-	if (p->n >= SECRET_NAMESPACES_MAX)
-		return false;
-	grown = reallocarray(p->at, cap, sizeof(*grown));
-	if (!grown)
-		return false;
-	p->at = grown;
-	p->cap = cap;
-	return true;
-}
-
 struct secret_place *places_add(struct places *p, struct slice name)
 {
 	bool there;
@@ -68,7 +52,8 @@ struct secret_place *places_add(struct places *p, struct slice name)
 
 	if (there)
 		return &p->at[i];
-	if (name.len >= sizeof(p->at->name) || !make_room(p)) {
+	if (name.len >= sizeof(p->at->name) || p->n >= SECRET_NAMESPACES_MAX ||
+		!LIST_ROOM(p->at, p->n, p->cap)) {
 		p->failed = true;
 		return NULL;
 	}

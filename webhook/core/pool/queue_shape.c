@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: who asks the same, and ways to put thousands in order that a round cannot do without. */
+#include "base/list.h"
 #include "webhook/core/pool/queue_impl.h"
 
 /* ---- shapes ---- */
@@ -69,18 +70,7 @@ static struct queue_shape *add_shape(struct queue_run *q, size_t at, const struc
 {
 	struct queue_shape *s = arena_alloc(q->a, sizeof(*s));
 
-	if (q->n_shapes == q->cap_shapes) {
-		size_t cap = 2 * q->cap_shapes + 64;
-		struct queue_shape **more = arena_space(q->a, cap, sizeof(struct queue_shape *));
-
-		if (!more)
-			return NULL;
-		if (q->n_shapes)
-			memcpy(more, q->shapes, q->n_shapes * sizeof(struct queue_shape *));
-		q->shapes = more;
-		q->cap_shapes = cap;
-	}
-	if (!s)
+	if (!s || !LIST_ROOM_IN(q->a, q->shapes, q->n_shapes, q->cap_shapes))
 		return NULL;
 	s->n = u->n_open;
 	s->asks = u->asks;

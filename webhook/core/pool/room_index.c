@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+
 #define CHUNK 128
 
 struct room_chunk {
@@ -99,15 +101,8 @@ static struct room_chunk *add_chunk(struct room_index *r, size_t at)
 {
 	struct room_chunk *c;
 
-	if (r->n == r->cap) {
-		size_t cap = r->cap ? 2 * r->cap : 16;
-		struct room_chunk **grown = realloc(r->chunks, cap * sizeof(struct room_chunk *));
-
-		if (!grown)
-			return NULL;
-		r->chunks = grown;
-		r->cap = cap;
-	}
+	if (!LIST_ROOM(r->chunks, r->n, r->cap))
+		return NULL;
 	c = malloc(sizeof(*c));
 	if (!c)
 		return NULL;

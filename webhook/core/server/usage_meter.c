@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
+
 #define ARENA_MAX ((size_t)256 << 20)
 
 /* What a server had counted when it was looked at. */
@@ -79,17 +81,8 @@ static void keep_texts(struct usage_period *p, struct arena *a)
 
 static bool add_seen(struct look *l, const struct seen *s)
 {
-	if (l->n == l->room) {
-		size_t room = l->room ? 2 * l->room : 64;
-		struct seen *at = arena_space(&l->arena, room, sizeof(*at));
-
-		if (!at)
-			return false;
-		if (l->n > 0)
-			memcpy(at, l->at, l->n * sizeof(*at));
-		l->at = at;
-		l->room = room;
-	}
+	if (!LIST_ROOM_IN(&l->arena, l->at, l->n, l->room))
+		return false;
 	l->at[l->n++] = *s;
 	return true;
 }
@@ -127,16 +120,8 @@ static int compare(
 /* Room for one more at that place. */
 static bool make_room(struct usage_totals *t, size_t place)
 {
-	size_t room = t->room ? 2 * t->room : 64;
-
-	if (t->n == t->room) {
-		struct usage_total *at = reallocarray(t->at, room, sizeof(*at));
-
-		if (!at)
-			return false;
-		t->at = at;
-		t->room = room;
-	}
+	if (!LIST_ROOM(t->at, t->n, t->room))
+		return false;
 	memmove(&t->at[place + 1], &t->at[place], (t->n - place) * sizeof(*t->at));
 	t->n++;
 	return true;

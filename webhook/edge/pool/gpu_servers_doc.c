@@ -2,8 +2,7 @@
 /* edge: one GPUServer document: what is accepted, and what is said about the rest. */
 #include "webhook/edge/pool/gpu_servers_impl.h"
 
-#include <stdlib.h>
-
+#include "base/list.h"
 #include "base/text.h"
 #include "base/yaml/yaml_config.h"
 #include "webhook/core/server/server_object.h"
@@ -300,19 +299,10 @@ static int read_spec(
 /* Room for one more in the list. */
 static int grow(struct loader *l, const struct yaml_node *node, struct err *err)
 {
-	struct declared *list;
-
 	if (l->n == GPU_SERVERS_MAX)
 		return yaml_err(
 			node, err, ERR_TOOBIG, "this is more than %d GPU servers", GPU_SERVERS_MAX);
-	if (l->n < l->cap)
-		return 0;
-	list = realloc(l->list, (l->cap ? 2 * l->cap : 16) * sizeof(*list));
-	if (!list)
-		return no_memory(err);
-	l->list = list;
-	l->cap = l->cap ? 2 * l->cap : 16;
-	return 0;
+	return LIST_ROOM(l->list, l->n, l->cap) ? 0 : no_memory(err);
 }
 
 static int read_server(struct loader *l, const struct yaml_node *node, struct err *err)
