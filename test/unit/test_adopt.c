@@ -37,8 +37,8 @@ TEST(r7_no_memory_is_no_whole_claim)
 	size_t n;
 
 	arena_init(&a, 1024);
-	assert_false(
-		adopt_whole(api->pool->servers, SLICE("u1"), 1000, &nothing, &a, &servers, &n));
+	assert_false(adopt_whole(
+		api->pool->servers, NULL, SLICE("u1"), 1000, &nothing, &a, &servers, &n));
 	assert_true(a.failed);
 	arena_release(&a);
 }

@@ -282,6 +282,70 @@ TEST(r19_a_stale_part_beside_a_claim_that_is_decided)
 		0));
 }
 
+#define DECIDED(uid, name, gpu) OF_NEXT(uid, name, "b", gpu, "u1", "")
+#define STANDS_ON_B(uid, name)                                                                     \
+	"'uid':'" uid "','namespace':'n','name':'" name                                            \
+	"','state':'bound','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':"       \
+	"'00000000000000bb','servers':['b']"
+
+/* The same where it stands on a server that comes first, and names a gang as the claim does. */
+TEST(r19_a_stale_part_before_a_claim_that_is_decided)
+{
+	put("a", STATUS(OF_NEXT("u2", "g1", "a", "gpu-0", "u9", "")));
+	put("b", STATUS(DECIDED("u1", "g0", "gpu-0") "," DECIDED("u2", "g1", "gpu-1")));
+	put_gang(OF_TWO, 2);
+	claims_api_run(api);
+	assert_int_equal(let_go('u', 2, SOON), 2);
+	assert_true(status_has(api, "b", STANDS_ON_B("u2", "g1"), 0));
+	assert_false(status_has(api, "a", "'u2'", 0));
+}
+
+/* Of the claim that would decide the first part is taken back, and the leader died before the
+ * other: it decides nothing, and nobody is let go without the member whose it is. */
+TEST(r19_half_taken_back_decides_nothing)
+{
+	put("a", STATUS(CLAIM_ON("x1", "x", "bound", "'a'", "gpu-0", WHOLE) "," CLAIM_ON(
+			 "x2", "y", "bound", "'a'", "gpu-1", WHOLE)));
+	put("b", STATUS("{'uid':'u1','namespace':'n','name':'g0','state':'bound','plan':"
+			"'0000000000000000','since':'2026-11-21T09:30:00Z','take':"
+			"'00000000000000bb','servers':['a','b'],'gang':'u1','gpus':[{'id':'gpu-0',"
+			"'bytes':" WHOLE
+			"}]}," CLAIM_ON("x3", "z", "bound", "'b'", "gpu-1", WHOLE)));
+	put("c", STATUS(OF_NEXT("u2", "g1", "c", "gpu-0", "u1", "")));
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "y", "x2", NULL);
+	pod_put(api, "z", "x3", NULL);
+	put_gang(PLAN_GANG("g", "2", "2", "100"), 2);
+	claims_api_run(api);
+	assert_int_equal(let_go('u', 2, 500), 0);
+	assert_true(status_has_not(api, "b", "'u1'", SOON));
+	assert_true(status_has_not(api, "c", "'u2'", SOON));
+}
+
+/* And where it is of the member whose claim decides: that has decided all the same. */
+TEST(r19_a_stale_part_of_who_decides)
+{
+	put("b", STATUS(DECIDED("u1", "g0", "gpu-0") "," DECIDED("u2", "g1", "gpu-1")));
+	put("c", STATUS(OF_NEXT("u1", "g0", "c", "gpu-0", "u9", "")));
+	put_gang(OF_TWO, 2);
+	claims_api_run(api);
+	assert_int_equal(let_go('u', 2, SOON), 2);
+	assert_true(status_has(api, "b", STANDS_ON_B("u1", "g0"), 0));
+	assert_true(status_has(api, "b", STANDS_ON_B("u2", "g1"), 0));
+	assert_false(status_has(api, "c", "'u1'", 0));
+}
+
+/* And beside the claim of a pod that runs. */
+TEST(r19_a_stale_part_of_who_runs)
+{
+	put("a", STATUS(OF_NEXT("u2", "g1", "a", "gpu-0", "u9", "")));
+	put("b", STATUS("{" STANDS_ON_B("u2", "g1") ",'gpus':[{'id':'gpu-1','bytes':" WHOLE "}]}"));
+	pod_put(api, "g1", "u2", OF_TWO);
+	claims_api_run(api);
+	assert_true(status_has_not(api, "a", "'u2'", SOON));
+	assert_true(status_has(api, "b", STANDS_ON_B("u2", "g1"), 0));
+}
+
 /* A member that is made anew goes before an older pod; one that asks more than its gang did goes
  * behind it. */
 TEST(w11_who_is_missing_joins_first)
@@ -564,6 +628,8 @@ TESTS_BETWEEN(set_up, claims_api_end, r19_nobody_is_torn, r19_a_leader_dies, r19
 	r19_who_decided_has_ended, r19_who_decided_has_ended_and_nobody_was_let_go,
 	r19_half_settled_and_who_decided_has_ended, r19_a_part_that_nobody_can_take_back,
 	r19_who_decided_follows_another, r19_a_stale_part_beside_a_claim_that_is_decided,
+	r19_a_stale_part_before_a_claim_that_is_decided, r19_half_taken_back_decides_nothing,
+	r19_a_stale_part_of_who_decides, r19_a_stale_part_of_who_runs,
 	w11_who_is_missing_joins_first, w11_who_is_being_deleted_is_not_missing,
 	w11_who_is_gone_by_force_has_his_seat, w11_who_is_gone_by_force_counts_as_he_asked,
 	w11_no_more_than_it_began_with, w11_no_more_than_can_be_read,

@@ -2,6 +2,8 @@
 /* cluster: see adopt_whole.h. */
 #include "webhook/cluster/claims/adopt_whole.h"
 
+#include "webhook/cluster/claims/claims_impl.h"
+
 /* The lists of servers in the pod's records, and where each stands. */
 struct lists {
 	struct slice uid;
@@ -26,6 +28,7 @@ static bool copy_list(void *ctx, const struct server_object *o)
 		return false;
 	copy->claim.state = r->claim.state;
 	copy->open = r->open;
+	copy->gang = r->gang ? arena_strdup(a, slice_of(r->gang)) : NULL;
 	copy->n_servers = r->n_servers;
 	copy->servers = arena_array(a, r->n_servers, sizeof(char *));
 	for (size_t i = 0; copy->servers && i < r->n_servers; i++)
@@ -45,15 +48,16 @@ static bool was_told(const struct demand *d, const struct claim_record *r)
 	return true;
 }
 
-/* What the pod was told goes before all else, what a review promised before what another leader
- * gave. */
-static int worth(const struct demand *d, const struct claim_record *r)
+/* What the pod was told goes before all else, then what counts, then what a review promised before
+ * what another leader gave. */
+static int worth(const struct claims *c, const struct demand *d, const struct claim_record *r)
 {
-	return was_told(d, r) * 2 + (r->claim.state != CLAIM_ADOPTED);
+	return was_told(d, r) * 4 + gang_is_decided(c, r->gang) * 2 +
+	       (r->claim.state != CLAIM_ADOPTED);
 }
 
-bool adopt_whole(struct servers *s, struct slice uid, size_t n_records, const struct demand *d,
-	struct arena *a, const char ***ret_servers, size_t *ret_n)
+bool adopt_whole(struct servers *s, const struct claims *c, struct slice uid, size_t n_records,
+	const struct demand *d, struct arena *a, const char ***ret_servers, size_t *ret_n)
 {
 	struct lists l = {.uid = uid,
 		.a = a,
@@ -66,7 +70,7 @@ bool adopt_whole(struct servers *s, struct slice uid, size_t n_records, const st
 	servers_each(s, copy_list, &l);
 	for (size_t i = 0; i < l.n && !a->failed; i++)
 		if (claim_is_whole(l.on, l.n, l.on[i].record) &&
-			(!best || worth(d, l.on[i].record) > worth(d, best)))
+			(!best || worth(c, d, l.on[i].record) > worth(c, d, best)))
 			best = l.on[i].record;
 	if (!best)
 		return false;

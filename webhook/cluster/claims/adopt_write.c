@@ -268,6 +268,6 @@ int adopt_write(struct adoption *a, struct err *err)
 
 bool adopt_has_whole(struct adoption *a)
 {
-	return adopt_whole(a->c->cfg->servers, slice_of(a->who->uid), a->who->n_records, &a->demand,
-		&a->arena, &a->servers, &a->n_servers);
+	return adopt_whole(a->c->cfg->servers, a->c, slice_of(a->who->uid), a->who->n_records,
+		&a->demand, &a->arena, &a->servers, &a->n_servers);
 }

@@ -45,6 +45,18 @@ static uint64_t hash_list(const struct claim_record *r, const char *own, bool *r
 	return hash;
 }
 
+static void see_gang(
+	struct picture *p, struct holder *h, const char *server, const struct claim_record *r)
+{
+	h->gang = arena_strdup(&p->arena, slice_of(r->gang));
+	p->gangs = true;
+	if (strcmp(r->gang, h->uid) != 0)
+		return;
+	h->begun = true;
+	h->closed =
+		h->closed || (r->n_servers > 0 && !r->open && strcmp(r->servers[0], server) == 0);
+}
+
 /* Join one record to what its uid holds elsewhere. */
 static bool see_record(struct claims *c, const char *server, const struct claim_record *r)
 {
@@ -69,17 +81,15 @@ static bool see_record(struct claims *c, const char *server, const struct claim_
 		h->grace_s = 0;
 		h->bytes = 0;
 		h->began = (struct gang_began){0};
-		h->settled = false;
+		h->settled = h->begun = h->closed = false;
 	}
 	h->agree = h->agree && own && h->list_hash == list && !r->open;
 	h->open = h->open || r->open;
 	h->n_records++;
 	h->takes += r->take;
 	h->settled = h->settled || !r->gang;
-	if (r->gang) {
-		h->gang = arena_strdup(&p->arena, slice_of(r->gang));
-		p->gangs = true;
-	}
+	if (r->gang)
+		see_gang(p, h, server, r);
 	/* what one of its records does not say another does */
 	if (r->began.size >= h->began.size && (r->began.key || !h->began.key))
 		h->began = r->began;
@@ -95,7 +105,7 @@ static bool see_record(struct claims *c, const char *server, const struct claim_
 		.state = claim->state,
 		.take = r->take,
 		.open = r->open,
-		.settled = !r->gang,
+		.gang = r->gang ? h->gang : NULL,
 		.grace_s = r->grace_s,
 		.lingers_ms = r->lingers_ms,
 		.waits = r->waits ? arena_strdup(&p->arena, slice_of(r->waits)) : NULL,

@@ -17,24 +17,34 @@ static bool decides(const struct holder *h)
 	return h->gang && strcmp(h->gang, h->uid) == 0;
 }
 
-/* One that follows another now decides nothing any more: a leader that stood still has written one
- * more of what the next one has taken back, and decided anew. Of a claim that is settled on one of
- * its servers somebody has seen the decision, whatever has become of who made it. */
+/* Who follows another now decides nothing any more: a leader that stood still has written one more
+ * of what the next one has taken back, and decided anew. But a part of that, beside the claim that
+ * decides, takes nothing from it; nor makes another part of it, whose first is taken back, a
+ * decision. */
+bool gang_is_decided(const struct claims *c, const char *gang)
+{
+	const struct holder *first = gang ? claims_find(c, slice_of(gang)) : NULL;
+
+	if (!first || first->n_records == 0)
+		return !gang;
+	return first->begun ? first->closed : !first->gang && !first->open;
+}
+
+/* Of a claim that is settled on one of its servers somebody has seen the decision, whatever has
+ * become of who made it. */
 void gang_look(struct claims *c)
 {
-	for (size_t i = 0; i < c->n_buckets; i++)
-		for (struct holder *h = c->bucket[i]; h; h = h->next) {
-			struct holder *first = h->gang ? claims_find(c, slice_of(h->gang)) : NULL;
+	for (size_t i = 0; i < c->now.n_records; i++) {
+		const struct record *r = &c->now.records[i];
+		struct holder *first = r->gang ? claims_find(c, slice_of(r->gang)) : NULL;
 
-			if (!h->gang)
-				continue;
-			h->undecided = !first || first->n_records == 0 || first->open ||
-				       (first->gang && !decides(first));
-			if (first && first != h)
-				first->n_follow++;
-			if (h->settled && holder_complete(h))
-				h->undecided = false;
-		}
+		if (first && first != r->who)
+			first->n_follow++;
+		if (gang_is_decided(c, r->gang) || (r->who->settled && holder_complete(r->who)))
+			continue;
+		r->who->undecided = true;
+		r->who->gang = r->gang;
+	}
 }
 
 /* What somebody who waits no more is to his gang. False: nothing. */
@@ -121,6 +131,7 @@ int gang_write(struct adoption **members, size_t n, struct err *err)
 struct taking {
 	const struct holder *who;
 	const struct record *seen;
+	const char *gang;
 };
 
 /* What has been closed or settled since it was seen stays: whoever did that lets pods go. A record
@@ -136,24 +147,25 @@ static enum edit_result edit_take_back(
 	if (!r)
 		return EDIT_SAME;
 	if (again || r->take != t->seen->take || r->open != t->seen->open ||
-		(!r->gang && (decides(t->who) || !t->seen->settled))) {
+		(!r->gang && (t->seen->gang || strcmp(t->gang, t->who->uid) == 0))) {
 		(void)err_set(err, ERR_CONFLICT, "the status of %s has changed meanwhile", o->name);
 		return EDIT_GIVE_UP;
 	}
-	if (!r->gang || strcmp(r->gang, t->who->gang) != 0)
+	if (!r->gang || strcmp(r->gang, t->gang) != 0)
 		return EDIT_SAME;
 	server_status_remove_claim(&o->status, (size_t)at);
 	return EDIT_CHANGED;
 }
 
-/* All that it holds, from the first server on. */
-static int take_back_one(struct claims *c, const struct holder *h, struct err *err)
+/* All that it holds of this gang's claims, from the first server on. */
+static int take_back_one(
+	struct claims *c, const struct holder *h, const char *gang, struct err *err)
 {
 	const struct picture *p = &c->now;
 
 	for (size_t i = 0; i < p->n_parts; i++)
 		for (size_t k = p->parts[i].first; k < p->parts[i].first + p->parts[i].n; k++) {
-			struct taking t = {h, &p->records[k]};
+			struct taking t = {h, &p->records[k], gang};
 			int rc;
 
 			if (p->records[k].who != h)
@@ -169,10 +181,12 @@ static int take_back_one(struct claims *c, const struct holder *h, struct err *e
 int gang_take_back(struct claims *c, const struct holder *h, struct err *err)
 {
 	const struct holder *first = claims_find(c, slice_of(h->gang));
-	int rc = first && first->n_records > 0 && decides(first) ? take_back_one(c, first, err) : 0;
+	int rc = first && first->n_records > 0 && first->begun
+			 ? take_back_one(c, first, h->gang, err)
+			 : 0;
 
 	if (rc == 0 && h != first)
-		rc = take_back_one(c, h, err);
+		rc = take_back_one(c, h, h->gang, err);
 	if (rc == 0)
 		log_line(c->cfg->log, LOG_LEVEL_WARN, "a part of a gang's claims is taken back",
 			log_str("uid", h->uid), log_str("namespace", h->namespace),

@@ -69,8 +69,8 @@ struct holder {
 	uint64_t list_hash; /* of the servers that its first record lists */
 	uint64_t plan_hash; /* of its first record */
 	/* Of a gang, until it is settled: uid of the member whose claim decides for all, in the
-	 * picture's arena; it does not yet, or is gone (R19); so many others are not settled that
-	 * it decides for. */
+	 * picture's arena; of several that its records name, one that does not yet, or is gone
+	 * (R19). So many records of others are not settled that it decides for. */
 	const char *gang;
 	uint64_t takes; /* sum over its records */
 	uint64_t bytes; /* the same, of those of gangs */
@@ -94,6 +94,8 @@ struct holder {
 	bool open;  /* one is */
 	bool pending, unbound;
 	bool settled; /* one names no gang, or none any more */
+	bool begun;   /* one says that it decides for its gang */
+	bool closed;  /* and it does: that on the first of its servers is not open */
 	bool undecided;
 	bool seated; /* its pod is there, and has a seat in its gang */
 	char uid[];
@@ -107,11 +109,11 @@ struct record {
 	int64_t lingers_ms;
 	const char *waits; /* in the picture's arena, or the holder's; NULL: it does not */
 	const char *ips;   /* its pod's addresses, with a comma; NULL: it says none */
+	const char *gang;  /* in the picture's arena; NULL: it names none, or none any more */
 	uint32_t grace_s;
 	enum claim_state state;
 	bool word; /* of lingers_ms, waits, ips and grace_s one is to be written */
 	bool open;
-	bool settled; /* it names no gang, or none any more */
 	bool skipped; /* its removal was not written: to be asked anew */
 };
 
@@ -241,6 +243,8 @@ struct adoption;
 
 /* After a look that showed claims of gangs: which are undecided. */
 void gang_look(struct claims *c);
+/* Do records count that name this gang? NULL: they name none, so they do. */
+bool gang_is_decided(const struct claims *c, const char *gang);
 /* What has been decided stands by itself from now on, and the picture says so. False: out of
  * memory. */
 bool gang_settle(struct claims *c);
