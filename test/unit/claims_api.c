@@ -624,6 +624,11 @@ void pods_get_status(struct claims_api *c, int status)
 	api_unlock(c->api);
 }
 
+size_t claims_api_asked(struct claims_api *c)
+{
+	return api_seen_count(c->pool->api) + api_seen_count(c->api);
+}
+
 size_t pod_asked(struct claims_api *c, const char *name)
 {
 	char path[256];

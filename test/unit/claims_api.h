@@ -159,6 +159,8 @@ void places_fare(struct claims_api *c, enum place_fate fate);
 bool pod_is_let_go(struct claims_api *c, const char *uid, int ms);
 void pods_get_status(struct claims_api *c, int status);
 
+/* Requests of all kinds so far, of servers and of pods. */
+size_t claims_api_asked(struct claims_api *c);
 /* GETs of that pod so far. */
 size_t pod_asked(struct claims_api *c, const char *name);
 /* Events so far that hold this text; do they come to be n? */

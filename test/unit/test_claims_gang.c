@@ -224,9 +224,11 @@ TEST(r19_half_settled_and_who_decided_has_ended)
 }
 
 /* A part of a claim that cannot be taken back, since its server cannot be read: whose it is waits,
- * and so does his gang, and nobody else. */
+ * and so does his gang, and nobody else. It is tried again as often as what nobody answers. */
 TEST(r19_a_part_that_nobody_can_take_back)
 {
+	size_t asked;
+
 	put("a", STATUS(""));
 	put("b", STATUS(""));
 	put("c", STATUS(""));
@@ -240,6 +242,10 @@ TEST(r19_a_part_that_nobody_can_take_back)
 	pods_get_status(api, 0);
 	assert_true(pod_is_let_go(api, "w1", SOON));
 	assert_int_equal(let_go('u', 2, 300), 0);
+	asked = claims_api_asked(api);
+	api_nap(10000);
+	asked = claims_api_asked(api) - asked;
+	assert_in_range(asked, 5, 15);
 	status_put(api, "b", STATUS(""));
 	assert_int_equal(let_go('u', 2, SOON), 2);
 }

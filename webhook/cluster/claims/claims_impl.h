@@ -153,13 +153,14 @@ struct claims {
 			      for: with the same now, what it showed stands */
 	size_t n_unplaced; /* of them, whom no node takes, in this round */
 	uint32_t round;
-	size_t ask_from;  /* the bucket with which a round's questions begin: behind the last that
-			     was asked */
-	int64_t began_ms; /* the round that runs */
-	int64_t pause_ms; /* from it to the next, at least */
-	int64_t until_ms; /* when to look again */
-	int64_t bind_ms;  /* binding alone is written from then on */
-	int64_t why_ms;   /* nobody is told why it waits before then */
+	size_t ask_from;   /* the bucket with which a round's questions begin: behind the last that
+			      was asked */
+	int64_t began_ms;  /* the round that runs */
+	int64_t pause_ms;  /* from it to the next, at least */
+	int64_t until_ms;  /* when to look again */
+	int64_t bind_ms;   /* binding alone is written from then on */
+	int64_t why_ms;    /* nobody is told why it waits before then */
+	int64_t halves_ms; /* of pods that wait: they are not taken back before then */
 	struct policy_caps caps;
 	struct job_sizes *jobs; /* of gangs that wait */
 	bool queue_begun;       /* the queue has begun on a fresh list */

@@ -82,7 +82,7 @@ static int mend_one(struct claims *c, struct holder *h, struct err *err)
 }
 
 /* Judged on a list that was made after they were seen: what stands on another server may be the
- * other half. */
+ * other half. What cannot be taken back now is tried again (halves_ms). */
 static bool mend_halves(struct queueing *q)
 {
 	struct claims *c = q->c;
@@ -95,8 +95,7 @@ static bool mend_halves(struct queueing *q)
 
 		if (h->n_records == 0 || (holder_complete(h) && !h->undecided))
 			continue;
-		if ((h->undecided ? gang_take_back(c, h, &err) : mend_one(c, h, &err)) < 0)
-			claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
+		(void)(h->undecided ? gang_take_back(c, h, &err) : mend_one(c, h, &err));
 	}
 	return claims_look(c);
 }
@@ -255,21 +254,23 @@ static void run(struct queueing *q)
 {
 	struct claims *c = q->c;
 	struct err err = {0};
-	bool good;
+	bool good, halves;
 
 	q->words = clock_ms() >= c->why_ms;
 	good = find_waiting(q);
+	halves = q->n_halves > 0 && clock_ms() >= c->halves_ms;
 
 	/* The first look of a leader: the last one's claims may not be in its picture yet. */
-	if (good && (q->n_halves > 0 || !c->queue_begun)) {
+	if (good && (halves || !c->queue_begun)) {
 		if (!mend_halves(q))
 			return;
 		c->queue_begun = true;
 		good = find_waiting(q);
-		/* Others have their turn all the same. */
-		if (good && q->n_halves > 0)
-			claims_until(c, clock_ms());
+		c->halves_ms = q->n_halves > 0 ? clock_ms() + CLAIMS_AWAY_MS : 0;
 	}
+	/* Others have their turn all the same. */
+	if (q->n_halves > 0)
+		claims_until(c, c->halves_ms);
 	if (!good || decide(q, &err) < 0) {
 		log_text(c->cfg->log, LOG_LEVEL_ERROR, "out of memory for the queue");
 		claims_until(c, clock_ms() + CLAIMS_AWAY_MS);

@@ -183,7 +183,11 @@ void start_all(struct queueing *q)
 		size_t i = order[k], before = q->round.entries[i].before;
 
 		first = unit_of(q, &q->pods[i]);
-		if ((!first && q->n_starts >= STARTS_MAX) || is_half(q, i))
+		if (!first && q->n_starts >= STARTS_MAX) {
+			claims_until(q->c, clock_ms());
+			continue;
+		}
+		if (is_half(q, i))
 			continue;
 		*s = (struct starting){.pod = q->list[i],
 			.next = first ? first->next : NULL,
@@ -215,8 +219,6 @@ void start_all(struct queueing *q)
 		settle(q, &q->starts[i]);
 		arena_release(&q->starts[i].a.arena);
 	}
-	if (q->round.n_start > q->n_starts)
-		claims_until(q->c, clock_ms());
 }
 
 /* ---- why the others wait ---- */
