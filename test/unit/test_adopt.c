@@ -607,6 +607,30 @@ TEST(p6_a_conflict_leaves_no_name)
 	assert_null(strstr(api_last(api->api, "PATCH", SMALL "/status")->body, text));
 }
 
+/* What a pod that runs holds beside its claim cannot be taken away, since its server cannot be
+ * read: that is tried again as often as what nobody answers. */
+TEST(r7_a_part_that_nobody_can_take_away)
+{
+	size_t asked;
+
+	pool_api_put(api->pool, "a", OURS, SPEC, STATUS(""));
+	pool_api_put(api->pool, "b", OURS,
+		"{'address':'10.0.0.2:56001','gpus':[{'model':'V100','memory':'16G','count':2}]}",
+		STATUS(CLAIM_ON("u1", "p", "bound", "'a','b'", "gpu-0", "8000000000")));
+	pods_get_status(api, 500);
+	pod_put(api, "p", "u1", PLAN_HALF);
+	claims_api_run(api);
+	status_put(api, "b", "{'version':1,'gpus':[],'claims':7}");
+	pods_get_status(api, 0);
+	assert_true(status_has(api, "a", "'u1'", SOON));
+	asked = claims_api_asked(api);
+	api_nap(10000);
+	asked = claims_api_asked(api) - asked;
+	/* each second a list of the servers, and the pod */
+	assert_in_range(asked, 10, 25);
+	assert_true(status_has(api, "a", "'u1'", 0));
+}
+
 TESTS_BETWEEN(claims_api_begin, tear_down, r7_no_memory_is_no_whole_claim,
 	r7_a_pod_without_a_claim_gets_one, r7_as_the_profile_says,
 	r7_not_where_the_status_cannot_be_read, r7_not_when_its_claim_comes_late,
@@ -618,4 +642,5 @@ TESTS_BETWEEN(claims_api_begin, tear_down, r7_no_memory_is_no_whole_claim,
 	r7_what_is_open_is_not_the_claim_that_stays, r7_who_has_an_open_claim_alone_gets_one,
 	r7_what_exceeds_the_plan_is_trimmed, r7_a_pod_without_a_readable_plan,
 	r7_when_others_were_first_it_is_placed_anew, p6_a_large_policy, r7_without_an_account,
-	p6_what_is_adopted_is_counted_once, p6_a_conflict_leaves_no_name)
+	p6_what_is_adopted_is_counted_once, p6_a_conflict_leaves_no_name,
+	r7_a_part_that_nobody_can_take_away)

@@ -195,14 +195,15 @@ static int read_plan(struct adoption *a, struct err *err)
 				   : 0;
 }
 
-/* It could not be written: nothing is known, and the next round looks again. */
-static void try_again(struct claims *c, const struct holder *h, int rc, const struct err *err)
+/* It could not be written: nothing is known, and the next round looks again, or one in a while. */
+static void try_again(struct claims *c, struct holder *h, int rc, const struct err *err)
 {
-	claims_until(c, clock_ms() + (rc == ERR_CONFLICT ? 0 : CLAIMS_AWAY_MS));
-	if (rc != ERR_CONFLICT)
-		log_line(c->cfg->log, LOG_LEVEL_WARN, "claim cannot be adopted yet",
-			log_str("uid", h->uid), log_str("namespace", h->namespace),
-			log_str("name", h->name), log_str("error", err->msg));
+	if (rc == ERR_CONFLICT)
+		return;
+	h->rest->adopt_away_ms = clock_ms() + CLAIMS_AWAY_MS;
+	log_line(c->cfg->log, LOG_LEVEL_WARN, "claim cannot be adopted yet", log_str("uid", h->uid),
+		log_str("namespace", h->namespace), log_str("name", h->name),
+		log_str("error", err->msg));
 }
 
 /* A whole claim of another plan stays as it is, unless it holds more than the plan can need. */
