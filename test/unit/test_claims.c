@@ -594,6 +594,25 @@ TEST(r6_a_table_that_grows)
 	assert_int_equal(ended(END_GONE), 300);
 }
 
+/* A claim that has ended cannot be taken out, since its server cannot be read: that is tried again,
+ * and its pod asked for, as often as what nobody answers. */
+TEST(r6_an_end_that_nobody_can_write)
+{
+	size_t asked;
+
+	api->cfg.retry_ms = 1000;
+	pool_api_put(api->pool, "a", OURS, SPEC, STATUS(CLAIM("u1", "p", "bound")));
+	pods_get_status(api, 500);
+	claims_api_run(api);
+	status_put(api, "a", "{'version':1,'gpus':[],'claims':7}");
+	pods_get_status(api, 0);
+	api_nap(2000);
+	asked = claims_api_asked(api);
+	api_nap(10000);
+	asked = claims_api_asked(api) - asked;
+	assert_in_range(asked, 5, 15);
+}
+
 TESTS_BETWEEN(claims_api_begin, claims_api_end, r5_a_pending_claim_ends_after_its_time,
 	r5_no_answer_is_no_404, r5_a_name_that_no_pod_has, r5_another_pod_of_the_name_says_nothing,
 	r5_a_get_that_shows_the_pod_binds, r5_another_take_starts_the_clock_again,
@@ -607,4 +626,4 @@ TESTS_BETWEEN(claims_api_begin, claims_api_end, r5_a_pending_claim_ends_after_it
 	r6_a_stripped_label_frees_nothing, r6_a_name_used_again,
 	r6_after_a_conflict_it_is_asked_anew, r6_a_leader_that_stands_still_frees_no_other,
 	r6_many_at_once, r6_a_table_that_grows, r6_nobody_starves, r6_silence_is_asked_a_few_times,
-	r8_two_leaders)
+	r8_two_leaders, r6_an_end_that_nobody_can_write)

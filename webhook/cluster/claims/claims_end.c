@@ -332,6 +332,7 @@ static void settle_edit(struct claims *c, const struct claims_edit *e)
 			continue;
 		if (e->rc < 0 || r->skipped) {
 			h->write_failed = true;
+			h->write_away = h->write_away || (e->rc < 0 && e->rc != ERR_CONFLICT);
 			continue;
 		}
 		/* What is left of it on other servers is no claim that another review has taken. */
@@ -349,17 +350,19 @@ static void settle_edit(struct claims *c, const struct claims_edit *e)
 			log_str("server", e->server), log_str("error", e->err.msg));
 }
 
+/* At once where somebody else wrote; where nobody could, after a while, as what nobody answered. */
 static void ask_anew(struct claims *c)
 {
 	for (size_t i = 0; i < c->n_buckets; i++)
 		for (struct holder *h = c->bucket[i]; h; h = h->next) {
 			if (h->write_failed) {
 				h->act = CLAIM_KEEP;
-				h->sight.asked_ms = 0;
+				h->sight.asked_ms = h->write_away ? clock_ms() : 0;
 				h->sight.answer = ANSWER_NONE;
-				claims_until(c, clock_ms());
+				claims_until(
+					c, clock_ms() + (h->write_away ? c->pace.retry_ms : 0));
 			}
-			h->write_failed = false;
+			h->write_failed = h->write_away = false;
 		}
 }
 

@@ -84,10 +84,11 @@ struct holder {
 			    none */
 	enum claim_act act;
 	uint64_t takes_before;
-	int64_t until_ms; /* of CLAIM_LINGER */
-	int64_t live_ms;  /* when the last GET was begun that showed its pod as live */
-	bool waiting;     /* its pod waits, and not for long as far as this leader knows */
-	bool write_failed;
+	int64_t until_ms;  /* of CLAIM_LINGER */
+	int64_t live_ms;   /* when the last GET was begun that showed its pod as live */
+	bool waiting;      /* its pod waits, and not for long as far as this leader knows */
+	bool write_failed; /* its end was not written */
+	bool write_away;   /* and not because somebody else wrote */
 	/* As the round that runs sees it: */
 	bool agree; /* all records list the same servers, their own among them, and none is open
 		       (R19) */
