@@ -83,7 +83,9 @@ static void add_server(struct pool *p, struct slice text)
 		} else if (slice_is(w, "guarded")) {
 			s->guarded = true;
 		} else if (slice_is(w, "by-address")) {
-			s->by_address = true;
+			s->gate_by = GATE_BY_ADDRESS;
+		} else if (slice_is(w, "by-token")) {
+			s->gate_by = GATE_BY_TOKEN;
 		} else if (slice_is(key, "at") && value.len) {
 			s->address = arena_strdup(&p->arena, value);
 		} else if (slice_is(key, "for") && value.len) {

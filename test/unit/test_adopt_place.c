@@ -76,7 +76,8 @@ TEST(test_any_gate)
 	ledger_fixture_begin(&f);
 	assert_int_equal(adopt_pool_read(f.r.servers, SLICE("u"), &f.a, &pool, &f.e), 0);
 	assert_int_equal(pool.inventory.n_servers, 1);
-	assert_true(pool.inventory.servers[0].guarded && !pool.inventory.servers[0].by_address);
+	assert_true(pool.inventory.servers[0].guarded);
+	assert_int_equal(pool.inventory.servers[0].gate_by, GATE_BY_ANY);
 	ledger_fixture_release(&f);
 }
 

@@ -203,8 +203,9 @@ static const struct {
 	{SERVER("a", LISTED GATED_AS("token") ",'launchers':['near']",
 		 GPU GUARD("True", "SharesHeld", "")),
 		"a is for pods of the launcher near, which goes to gates by the mode address, and "
-		"its own gate by the mode token: none of them comes in; mend it: kubectl edit "
-		"gpuserver a"},
+		"its own gate by the mode token: none of them is placed there; mend it: kubectl "
+		"edit gpuserver a"},
+	{SERVER("a", LISTED GATED_AS("token"), GPU GUARD("True", "SharesHeld", "")), "all is well"},
 	{SERVER("a", LISTED GATED_AS("address") ",'launchers':['near']",
 		 GPU GUARD("True", "SharesHeld", "")),
 		"all is well"},

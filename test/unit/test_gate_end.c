@@ -263,11 +263,27 @@ TEST(test_pull_secret)
 	}
 }
 
+/* What the plan of this pod asks of the pool. */
+static struct demand demand_of(struct fixture *f, const char *pod)
+{
+	struct demand d;
+	struct plan plan;
+
+	fixture_raw(f, pod);
+	assert_int_equal(plan_read(json_str(&f->json,
+					   json_path(&f->json, json_root(&f->json), "metadata",
+						   "annotations", ANN_PLAN, NULL),
+					   &f->scratch),
+				 &f->scratch, &plan, &f->err),
+		0);
+	assert_int_equal(plan_demand(&plan, false, &f->scratch, &d, &f->err), 0);
+	return d;
+}
+
 /* The plan says it, for the leader that places the pod; and is held to it. */
 TEST(test_guarded)
 {
 	struct demand d;
-	struct plan plan;
 	struct fixture f;
 	char *pod;
 
@@ -276,15 +292,8 @@ TEST(test_guarded)
 	must_be(pod, "\\'guarded\\':true");
 	if (judge(&f, pod) != 0)
 		fail_msg("%s: %s", f.err.path, f.err.msg);
-	fixture_raw(&f, pod);
-	assert_int_equal(plan_read(json_str(&f.json,
-					   json_path(&f.json, json_root(&f.json), "metadata",
-						   "annotations", ANN_PLAN, NULL),
-					   &f.scratch),
-				 &f.scratch, &plan, &f.err),
-		0);
-	assert_int_equal(plan_demand(&plan, false, &f.scratch, &d, &f.err), 0);
-	assert_true(d.guarded && d.shows_token);
+	d = demand_of(&f, pod);
+	assert_true(d.guarded && d.gate_by == GATE_BY_TOKEN);
 	assert_int_equal(load(&f, TOOL("i", "x")), 0);
 	assert_int_equal(judge(&f, pod), ERR_REFUSED);
 	free(pod);
@@ -326,10 +335,20 @@ TEST(test_by_address)
 	must_be(pod, "{'name':'SERVER','value':'$(POOLGATE_SERVERS)'}");
 	assert_null(strstr(pod, "initContainers"));
 	assert_null(strstr(pod, "gate-"));
+	assert_int_equal(demand_of(&f, pod).gate_by, GATE_BY_ADDRESS);
 	free(pod);
 	assert_int_equal(fixture_mutate(&f, host), ERR_INVALID);
 	assert_string_equal(f.err.path, "/spec/hostNetwork");
 	assert_non_null(strstr(f.err.msg, "has its node's address"));
+	fixture_release(&f);
+	/* the plan is held to it, as to ports */
+	begin(&f, SPEC(BY_ADDRESS));
+	pod = fixture_inject(&f, POD("", ""));
+	assert_int_equal(judge(&f, pod), 0);
+	assert_int_equal(load(&f, SPEC(SERVERS)), 0);
+	assert_int_equal(judge(&f, pod), ERR_REFUSED);
+	assert_non_null(strstr(f.err.msg, "goes through gates in another way"));
+	free(pod);
 	fixture_release(&f);
 	/* nor where another replica has let it through */
 	begin(&f, SPEC(SERVERS));

@@ -47,7 +47,8 @@ TEST(test_two)
 	assert_true(s->drain);
 	/* nobody asks its gate */
 	assert_false(s->guarded);
-	assert_true(s->by_address && !inv.servers[0].by_address);
+	assert_int_equal(s->gate_by, GATE_BY_ADDRESS);
+	assert_int_equal(inv.servers[0].gate_by, GATE_BY_ANY);
 	assert_int_equal(s->n_launchers, 2);
 	assert_string_equal(s->launchers[1], "juice");
 	assert_int_equal(inv.servers[0].n_launchers, 0);

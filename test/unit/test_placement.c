@@ -845,7 +845,7 @@ static void random_large_pool(struct pool *pool)
 				  : "for=z for=y ",
 			pick(4)   ? "guarded "
 			: pick(2) ? "by-address "
-				  : "");
+				  : "by-token ");
 		for (unsigned g = 0; g < gpus; g++)
 			buf_fmt(&b, "m%u:%u/%u%s ", mixed ? pick(2) : model,
 				even ? size : 4 + 4 * pick(3), pick(3) ? 0 : pick(5),
@@ -881,7 +881,7 @@ static uint64_t plain_rate(const struct pool *pool, const struct demand *d, size
 		uint64_t left = s->gpus[i].bytes - pool->claimed[s->first_gpu + i];
 
 		if (!inventory_usable(s, &s->gpus[i]) || left < need ||
-			(d->guarded && !s->guarded) || (d->shows_token && s->by_address) ||
+			(d->guarded && !s->guarded) || (d->gate_by + s->gate_by == 3) ||
 			(s->n_launchers == 1 && slice_is(d->launcher, "y")) ||
 			(s->n_launchers == 2 && slice_is(d->launcher, "x")) ||
 			!selected_plainly(d, s, &s->gpus[i]))
@@ -937,7 +937,7 @@ TEST(test_every_server)
 		d.no_ipv4 = pick(8) == 0;
 		d.no_ipv6 = pick(8) == 0;
 		d.guarded = one.guarded = pick(4) == 0;
-		d.shows_token = one.shows_token = pick(2) == 0;
+		d.gate_by = one.gate_by = pick(2) ? GATE_BY_ANY : GATE_BY_TOKEN + pick(2);
 		d.launcher = one.launcher = slice_of(pick(2) ? "x" : "y");
 		d.bound = pick(5) == 0 ? &bound : NULL;
 		scatter(&pool, &scattered);

@@ -247,21 +247,30 @@ static const struct {
 		"launcher x needs; create the pod again when others have ended"},
 };
 
-/* The launcher x shows a token to gates. */
+/* The launcher x goes to gates by its token, or by its address. */
 static const struct {
+	enum gate_by by;
 	const char *pool, *says;
-} tokenless[] = {
-	{"a by-address t4:8; b by-address t4:8",
+} other_gates[] = {
+	{GATE_BY_TOKEN, "a by-address t4:8; b by-address t4:8",
 		"asked 1 GPU with 50 %; the gates of 2 servers go by addresses (spec.gate.mode), "
 		"and the launcher x shows a token: choose another one, or ask the operator"},
-	{"a t4:8/8; b by-address t4:8",
-		"asked 1 GPU with 50 %; of 1 GPU that can be used, none has that much free (best: "
-		"a/gpu-0 0 of 8 MB); the gate of 1 server goes by addresses (spec.gate.mode), and "
-		"the launcher x shows a token; create the pod again when others have ended"},
+	{GATE_BY_TOKEN, "a t4:8/8; b by-address t4:8; c by-token t4:8/8",
+		"asked 1 GPU with 50 %; of 2 GPUs that can be used, none has that much free (best: "
+		"a/gpu-0 0 of 8 MB, c/gpu-0 0 of 8 MB); the gate of 1 server goes by addresses "
+		"(spec.gate.mode), and the launcher x shows a token; create the pod again when "
+		"others have ended"},
+	{GATE_BY_ADDRESS, "a by-token t4:8",
+		"asked 1 GPU with 50 %; the gate of 1 server goes by tokens (spec.gate.mode), and "
+		"the launcher x shows none: choose another one, or ask the operator"},
+	{GATE_BY_ADDRESS, "a by-token t4:8; b by-token t4:8; c by-address t4:8u",
+		"asked 1 GPU with 50 %; the only GPU that is there cannot be used: 1 unfit "
+		"(c/gpu-0: ECC errors); the gates of 2 servers go by tokens (spec.gate.mode), and "
+		"the launcher x shows none; create the pod again when they are back"},
 };
 
 static void refuse(const char *pool_text, const char *demand, const char *filters,
-	const char *launcher, bool guarded, bool shows_token, const char *says)
+	const char *launcher, bool guarded, enum gate_by by, const char *says)
 {
 	struct placement p;
 	struct pool pool;
@@ -272,7 +281,7 @@ static void refuse(const char *pool_text, const char *demand, const char *filter
 	demand_init(&d, &pool.arena, demand, filters, NULL, false);
 	d.launcher = slice_of(launcher);
 	d.guarded = guarded;
-	d.shows_token = shows_token;
+	d.gate_by = by;
 	err_clear(&err);
 	assert_int_equal(
 		placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err), ERR_REFUSED);
@@ -285,19 +294,22 @@ TEST(test_closed_sentences)
 {
 	for (size_t i = 0; i < COUNT(closed); i++)
 		refuse(closed[i].pool, closed[i].demand, closed[i].filters, closed[i].launcher,
-			false, false, closed[i].says);
+			false, GATE_BY_ANY, closed[i].says);
 }
 
 TEST(test_unguarded_sentences)
 {
 	for (size_t i = 0; i < COUNT(unguarded); i++)
-		refuse(unguarded[i].pool, "app a 1 50%", NULL, "x", true, false, unguarded[i].says);
+		refuse(unguarded[i].pool, "app a 1 50%", NULL, "x", true, GATE_BY_ANY,
+			unguarded[i].says);
 }
 
-TEST(test_tokenless_sentences)
+TEST(test_sentences_of_other_gates)
 {
-	for (size_t i = 0; i < COUNT(tokenless); i++)
-		refuse(tokenless[i].pool, "app a 1 50%", NULL, "x", false, true, tokenless[i].says);
+	for (size_t i = 0; i < COUNT(other_gates); i++)
+		refuse(other_gates[i].pool, "app a 1 50%", NULL, "x", false, other_gates[i].by,
+			other_gates[i].says);
 }
 
-TESTS(test_sentences, test_closed_sentences, test_unguarded_sentences, test_tokenless_sentences)
+TESTS(test_sentences, test_closed_sentences, test_unguarded_sentences,
+	test_sentences_of_other_gates)

@@ -159,7 +159,7 @@ TEST(a_gate_of_another_mode)
 
 		page.mode = i & 1 ? GATE_MODE_ADDRESS : GATE_MODE_TOKEN;
 		fix.o.gate_by_address = i >> 1;
-		assert_int_equal(shown().by_address, i >> 1);
+		assert_int_equal(shown().gate_by, i >> 1 ? GATE_BY_ADDRESS : GATE_BY_TOKEN);
 		(void)server_guard_told(&fix.o, &page, NOW, &fix.arena);
 		expect(SERVER_GUARDED, same ? "True" : "False",
 			same ? GUARDED_HELD : GUARDED_OTHER_MODE);

@@ -10,13 +10,13 @@ TEST(one_kind_for_servers_that_differ_by_name_address_and_labels)
 {
 	struct server_kinds k = {0};
 	struct pool p;
-	uint32_t kinds[10];
+	uint32_t kinds[11];
 
 	pool_init(&p,
 		"a zone=x t4:8000 t4:8000/900u; b zone=y t4:4000 t4:1; c zone=x t4:1; "
 		"d zone=x t4:1 k80:1; e zone=x k80:1 t4:1; f zone=x at=[::1]:5 t4:1 t4:1; g "
 		"zone=x for=a t4:1 t4:1; h zone=x for=b t4:1 t4:1; i zone=x guarded t4:1 t4:1; "
-		"j zone=x by-address t4:1 t4:1");
+		"j zone=x by-address t4:1 t4:1; k zone=x by-token t4:1 t4:1");
 	for (size_t i = 0; i < COUNT(kinds); i++)
 		kinds[i] = server_kinds_take(&k, 0, &p.inv.servers[i]);
 	assert_int_equal(kinds[0], kinds[1]);
@@ -29,7 +29,7 @@ TEST(one_kind_for_servers_that_differ_by_name_address_and_labels)
 	assert_int_equal(k.servers[1].n_gpus, 2);
 	assert_string_equal(k.servers[7].launchers[0], "b");
 	assert_true(k.servers[8].guarded && !k.servers[1].guarded);
-	assert_true(k.servers[9].by_address && !k.servers[1].by_address);
+	assert_int_equal(k.servers[9].gate_by, GATE_BY_ADDRESS);
 	server_kinds_release(&k);
 }
 

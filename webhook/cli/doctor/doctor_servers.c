@@ -163,7 +163,7 @@ static void judge_launchers(
 				o->name, o->launchers[i], f->clients[CLIENTS_LAUNCHERS].what);
 }
 
-/* Would its gate let this launcher's pods in, which may be placed there? */
+/* Would its gate let pods of this launcher in, which it is kept for? */
 static void judge_mode(
 	const struct server_object *o, const struct profile *p, struct doctor_report *r)
 {
@@ -171,15 +171,13 @@ static void judge_mode(
 
 	for (size_t i = 0; i < o->n_launchers; i++)
 		named = named || slice_is(p->name, o->launchers[i]);
-	/* Who shows a token is placed nowhere else. */
-	if ((named || (o->n_launchers == 0 && p->gate.by_address)) &&
-		(p->gate.port || p->gate.by_address) && p->gate.by_address != o->gate_by_address)
+	if (named && (p->gate.port || p->gate.by_address) &&
+		p->gate.by_address != o->gate_by_address)
 		doctor_wrong(r, doctor_fmt(r, "kubectl edit gpuserver %s", o->name),
 			"%s is for pods of the launcher %.*s, which goes to gates by the mode %s, "
-			"and its own gate by the mode %s: none of them %s",
+			"and its own gate by the mode %s: none of them is placed there",
 			o->name, (int)p->name.len, p->name.at, gate_modes[p->gate.by_address],
-			gate_modes[o->gate_by_address],
-			p->gate.port ? "is placed there" : "comes in");
+			gate_modes[o->gate_by_address]);
 }
 
 static void judge_modes(

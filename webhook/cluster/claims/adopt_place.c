@@ -17,7 +17,7 @@ int adopt_pool_read(struct servers *s, struct slice uid, struct arena *a, struct
 	for (size_t i = 0; i < v.inventory.n_servers; i++) {
 		v.inventory.servers[i].n_launchers = 0;
 		v.inventory.servers[i].guarded = true;
-		v.inventory.servers[i].by_address = false;
+		v.inventory.servers[i].gate_by = GATE_BY_ANY;
 	}
 	for (size_t i = 0; i < v.n_claims; i++)
 		for (size_t k = 0; k < v.claims[i].n_parts; k++) {

@@ -192,6 +192,7 @@ static int choose_late(struct making *m, struct err *err)
 	const struct profile *p = m->in.profile;
 
 	m->in.plan->gate_port = p->gate.port;
+	m->in.plan->by_address = p->gate.by_address;
 	m->in.plan->guarded = m->in.before ? m->before.guarded : profile_guarded(p);
 	if (m->in.before)
 		m->in.plan->late = m->before.late;

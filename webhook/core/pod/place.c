@@ -42,7 +42,8 @@ static uint32_t **containers_gpus(const struct placing *p, struct err *err)
 		plan_demand(p->plan, false, p->a, &d, err) < 0)
 		return NULL;
 	/* What was decided when the claim was taken is not asked again. */
-	d.whole_servers = d.no_ipv4 = d.no_ipv6 = d.guarded = d.shows_token = false;
+	d.whole_servers = d.no_ipv4 = d.no_ipv6 = d.guarded = false;
+	d.gate_by = GATE_BY_ANY;
 	d.launcher = (struct slice){0};
 	d.n_filters = 0;
 	for (size_t s = 0; s < inv.n_servers; s++) {

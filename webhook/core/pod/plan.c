@@ -223,6 +223,8 @@ void plan_write(const struct plan *p, struct buf *out)
 		buf_str(out, ",\"pullSecret\":");
 		buf_json_str(out, p->pull_secret);
 	}
+	if (p->by_address)
+		buf_str(out, ",\"byAddress\":true");
 	if (p->guarded)
 		buf_str(out, ",\"guarded\":true");
 	if (p->waits)
@@ -273,7 +275,9 @@ int plan_demand(const struct plan *p, bool whole_servers, struct arena *a, struc
 		.no_ipv4 = p->late.no_ipv4,
 		.no_ipv6 = p->late.no_ipv6,
 		.guarded = p->guarded,
-		.shows_token = p->gate_port != 0,
+		.gate_by = p->gate_port    ? GATE_BY_TOKEN
+			   : p->by_address ? GATE_BY_ADDRESS
+					   : GATE_BY_ANY,
 		.launcher = p->profile};
 
 	d.containers = arena_array(a, p->n_containers, sizeof(*d.containers));

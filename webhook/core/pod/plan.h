@@ -148,6 +148,7 @@ struct plan {
 	size_t n_servers;
 	struct plan_late late;
 	uint16_t gate_port;       /* of its end of the first gate; 0: none */
+	bool by_address;          /* it dials gates itself, which know it by its address */
 	struct slice pull_secret; /* was put among the pod's, for the end's image; absent: none, or
 				     it was there */
 	bool guarded;             /* the gates hold it to its share: no other servers will do */

@@ -330,6 +330,7 @@ static int read_root(struct plan_reader *r, const struct json_node *root, struct
 		plan_ties_read(r->j, root, r->a, &p->ties, r->err) < 0)
 		return r->err->code;
 	p->gate_port = (uint16_t)gate;
+	p->by_address = json_is(json_get(r->j, root, SLICE("byAddress")), JSON_TRUE);
 	p->guarded = json_is(json_get(r->j, root, SLICE("guarded")), JSON_TRUE);
 	p->full = mode == 1;
 	read_proof(r, root, &p->proof);

@@ -139,8 +139,7 @@ uint64_t queue_asks(const struct demand *d, struct json_seed seed)
 
 	buf_init(&b, 1u << 20);
 	buf_fmt(&b, "%zu %zu %zu %d%d%d%d%d%d ", d->n_containers, d->n_filters, d->n_servers,
-		d->whole_servers, d->no_ipv4, d->no_ipv6, d->one_server, d->guarded,
-		d->shows_token);
+		d->whole_servers, d->no_ipv4, d->no_ipv6, d->one_server, d->guarded, d->gate_by);
 	add_slices(&b, d->launcher);
 	for (size_t i = 0; i < d->n_containers; i++) {
 		const struct demand_container *c = &d->containers[i];

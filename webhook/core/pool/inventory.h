@@ -34,6 +34,9 @@ struct label {
 
 struct server_words;
 
+/* By what a gate knows pods, and by what a pod's client makes itself known; of some nobody says. */
+enum gate_by { GATE_BY_ANY, GATE_BY_TOKEN, GATE_BY_ADDRESS };
+
 /* One GPUServer object. */
 struct gpu_server {
 	const char *name;
@@ -48,7 +51,7 @@ struct gpu_server {
 	size_t first_gpu; /* index of gpus[0] among all GPUs of the inventory */
 	bool drain;       /* takes no new claims, keeps the old ones */
 	bool guarded;     /* a gate in front of it holds claims to their shares, and has told so */
-	bool by_address;  /* its gate knows pods by their addresses: tokens are nothing there */
+	enum gate_by gate_by;
 	int64_t created_ms; /* since 1970; 0: not known */
 	const char
 		*twin; /* rule R15: the sentence of its first GPU that has one, or of its address */
@@ -159,6 +162,12 @@ static inline bool inventory_admits(const struct gpu_server *s, struct slice lau
 		if (slice_is(launcher, s->launchers[i]))
 			return true;
 	return s->n_launchers == 0 || !launcher.at;
+}
+
+/* Does its gate know pods by something else than this? */
+static inline bool inventory_other_gate(const struct gpu_server *s, enum gate_by by)
+{
+	return s->gate_by && by && s->gate_by != by;
 }
 
 /* What the policy of a pod's namespace leaves it of the pool. */

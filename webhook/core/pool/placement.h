@@ -48,7 +48,7 @@ struct demand {
 	struct slice launcher; /* the pod's profile: servers that name others cannot be used;
 				  absent: any server can */
 	bool guarded; /* its launcher leaves shares to the gates: other servers cannot be used */
-	bool shows_token;               /* to gates: those that go by addresses cannot be used */
+	enum gate_by gate_by;           /* gates that go by something else cannot be used */
 	const struct pool_bound *bound; /* by its namespace's policy; NULL: none */
 };
 

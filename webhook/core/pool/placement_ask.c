@@ -59,7 +59,7 @@ int search_know(struct search *s, struct arena *a)
 		s->only = s->named && server != s->only ? SIZE_MAX : server;
 		s->named = true;
 	}
-	closed = s->d->guarded || s->d->shows_token ||
+	closed = s->d->guarded || s->d->gate_by ||
 		 (s->d->launcher.at && inventory_is_closed(s->inv));
 	s->asks = s->n_known > 0 || s->d->no_ipv4 || s->d->no_ipv6 || closed || s->d->bound;
 	/* a server that has no kind is asked itself */

@@ -196,20 +196,22 @@ static void say_unguarded(const struct search *s, struct buf *b)
 }
 
 /* Servers whose gates know pods otherwise than by what this one has. */
-static void say_tokenless(const struct search *s, struct buf *b)
+static void say_other_gates(const struct search *s, struct buf *b)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; s->d->shows_token && i < s->inv->n_servers; i++)
-		n += inventory_seen(s->inv, inventory_nth(s->inv, i))->by_address;
+	for (size_t i = 0; i < s->inv->n_servers; i++)
+		n += inventory_other_gate(
+			inventory_seen(s->inv, inventory_nth(s->inv, i)), s->d->gate_by);
 	if (n == 0)
 		return;
-	buf_fmt(b, "; the gate%s of %zu server%s by addresses (spec.gate.mode), and the launcher ",
-		n == 1 ? "" : "s", n, n == 1 ? " goes" : "s go");
+	buf_fmt(b, "; the gate%s of %zu server%s by %s (spec.gate.mode), and the launcher ",
+		n == 1 ? "" : "s", n, n == 1 ? " goes" : "s go",
+		s->d->gate_by == GATE_BY_TOKEN ? "addresses" : "tokens");
 	say_word(b, s->d->launcher, SAY_WORD_MAX);
-	buf_str(b, n == s->inv->n_servers
-			   ? " shows a token: choose another one, or ask the operator"
-			   : " shows a token");
+	buf_str(b, s->d->gate_by == GATE_BY_TOKEN ? " shows a token" : " shows none");
+	if (n == s->inv->n_servers)
+		buf_str(b, ": choose another one, or ask the operator");
 }
 
 static void say_closed(const struct search *s, struct buf *b)
@@ -225,7 +227,7 @@ static void say_closed(const struct search *s, struct buf *b)
 			n == s->inv->n_servers ? ": choose another one, or ask the operator" : "");
 	}
 	say_unguarded(s, b);
-	say_tokenless(s, b);
+	say_other_gates(s, b);
 }
 
 static int refuse_no_match(const struct search *s, struct buf *b, struct err *err)

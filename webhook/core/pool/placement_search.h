@@ -279,7 +279,7 @@ static inline bool search_filters(const struct search *s)
 static inline bool search_usable(const struct demand *d, const struct gpu_server *server)
 {
 	return inventory_admits(server, d->launcher) && search_reaches(d, server) &&
-	       (!d->guarded || server->guarded) && !(d->shows_token && server->by_address);
+	       (!d->guarded || server->guarded) && !inventory_other_gate(server, d->gate_by);
 }
 
 /* Does the policy allow it, too? */

@@ -25,7 +25,7 @@ static int compare_demands(const struct demand *a, const struct demand *b)
 	COMPARE(a->no_ipv6, b->no_ipv6);
 	COMPARE(a->one_server, b->one_server);
 	COMPARE(a->guarded, b->guarded);
-	COMPARE(a->shows_token, b->shows_token);
+	COMPARE(a->gate_by, b->gate_by);
 	COMPARE((uintptr_t)a->bound, (uintptr_t)b->bound);
 	c = queue_order(a->launcher, b->launcher);
 	if (c)

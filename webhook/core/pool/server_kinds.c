@@ -21,7 +21,7 @@ static uint64_t mix(uint64_t h, const char *s)
 static uint64_t digest_of(const struct gpu_server *s)
 {
 	uint64_t h =
-		inventory_family(s->address) | (s->guarded ? 8u : 0) | (s->by_address ? 16u : 0);
+		inventory_family(s->address) | (s->guarded ? 8u : 0) | (uint64_t)s->gate_by << 4;
 
 	for (size_t i = 0; i < s->n_gpus; i++)
 		h = mix(h, s->gpus[i].model);
@@ -33,7 +33,7 @@ static uint64_t digest_of(const struct gpu_server *s)
 bool server_kinds_alike(const struct gpu_server *a, const struct gpu_server *b)
 {
 	if (a->n_gpus != b->n_gpus || a->n_launchers != b->n_launchers ||
-		a->guarded != b->guarded || a->by_address != b->by_address ||
+		a->guarded != b->guarded || a->gate_by != b->gate_by ||
 		inventory_family(a->address) != inventory_family(b->address))
 		return false;
 	for (size_t i = 0; i < a->n_gpus; i++)
@@ -77,7 +77,7 @@ static bool copy_seen(struct gpu_server *to, const struct gpu_server *from, stru
 	*to = (struct gpu_server){.name = "",
 		.address = arena_strdup(a, slice_of(from->address)),
 		.guarded = from->guarded,
-		.by_address = from->by_address,
+		.gate_by = from->gate_by,
 		.launchers = arena_array(a, from->n_launchers, sizeof(*to->launchers)),
 		.gpus = arena_array(a, from->n_gpus, sizeof(*to->gpus))};
 	if (a->failed)

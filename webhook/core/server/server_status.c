@@ -172,7 +172,9 @@ int server_object_inventory(
 		.gpus = gpus,
 		.n_gpus = s->n_gpus,
 		.guarded = server_object_guarded(o),
-		.by_address = o->gate_by_address,
+		.gate_by = !o->gate_profile     ? GATE_BY_ANY
+			   : o->gate_by_address ? GATE_BY_ADDRESS
+						: GATE_BY_TOKEN,
 		.drain = server_object_drains(o),
 		.created_ms = o->created_ms,
 		.twin = o->twin};

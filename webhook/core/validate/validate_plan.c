@@ -79,7 +79,10 @@ static int check_placed(struct checking *c)
 					   : "is told its servers, and the plan names none");
 		return err_in(c->err, PLAN_PATH);
 	}
+	if (c->profile->gate.by_address && gate_end_network(c->pod, true, c->err) < 0)
+		return c->err->code;
 	if (c->profile->gate.port != c->plan->gate_port ||
+		c->profile->gate.by_address != c->plan->by_address ||
 		(c->plan->gate_port && !slice_eq(pod_annotation(c->pod, ANN_GATE_CA, c->a),
 					       c->profile->gate.ca))) {
 		MISMATCH(c,
@@ -88,8 +91,6 @@ static int check_placed(struct checking *c)
 			(int)c->plan->profile.len, c->plan->profile.at);
 		return err_in(c->err, PLAN_PATH);
 	}
-	if (c->profile->gate.by_address && gate_end_network(c->pod, true, c->err) < 0)
-		return c->err->code;
 	if (gate_end_check_pull(c->pod, c->plan, c->profile->gate.pull_secret, c->err) < 0)
 		return c->err->code;
 	if (profile_guarded(c->profile) != c->plan->guarded) {

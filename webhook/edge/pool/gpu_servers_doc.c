@@ -237,7 +237,7 @@ static int read_gate(
 	if (!text_dns_subdomain(slice_of(profile)))
 		return yaml_unexpected(
 			node, err, "the name of the gate's ServerProfile, such as lupine");
-	s->by_address = mode == 1;
+	s->gate_by = mode == 1 ? GATE_BY_ADDRESS : GATE_BY_TOKEN;
 	return read_end(
 		l, gate, "the gate's URL, such as https://gpu-01.lab:9447", true, &url, err);
 }
