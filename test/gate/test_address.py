@@ -13,7 +13,7 @@ import time
 
 import pytest
 from test_bytes import cpu_s, half_closes, one_way, read_all
-from test_who import assert_cut
+from test_guests import assert_cut
 from lib import server as servers
 from world import GIB, GPUS, WAIT_S, Peer, rss_kb, until
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The self-test: does the profile hold a claim to its share? The processes are real, the driver's library and NVML are played."""
+"""gate/selftest, gate/process/try, gate/process/take: does the profile hold a claim to its share? The processes are real, the driver's library and NVML are played."""
 import contextlib
 
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Your own server: one process for each claim, and what becomes of it."""
+"""gate/main, gate/child*, gate/process/account, gate/process/family, gate/process/keep: one server process for each claim, and what becomes of it."""
 import json
 import os
 import shutil
@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from test_who import assert_cut
+from test_guests import assert_cut
 from world import GIB, GPUS, PROGRAM, WAIT_S, alive, servers, until
 
 

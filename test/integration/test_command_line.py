@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command lines: what is wrong with one is said as every subcommand says it, and every help shows how it is used."""
+"""webhook/main: what is wrong with a command line is said as every subcommand says it, and every help shows how it is used."""
 import os
 import re
 import shutil

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""poolgate-device-plugin without a kubelet: its command line, the places it cannot listen at, its status port and whoever comes there, and an
+"""deviceplugin/main, deviceplugin/alone, base/memory: poolgate-device-plugin without a kubelet: its command line, the places it cannot listen at, its status port and whoever comes there, and an
 API server that is not who it should be."""
 import fcntl
 import json

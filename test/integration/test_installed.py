@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poolgate inject --installed`: the settings of a cluster's Deployment. The real thing is in test/e2e; here is what can be wrong."""
+"""cli/usage/find_cluster: `poolgate inject --installed`, the settings of a cluster's Deployment. The real thing is in test/e2e; here is what can be wrong."""
 import json
 import os
 import subprocess

@@ -10,11 +10,14 @@ sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
 import tests_of  # noqa: E402
 
 
-def tree(folder, *files, exceptions=""):
-    for name in (*files, "test/lint/tests_of.txt"):
+def tree(folder, *files, **heads):
+    """heads: of a unit test, by what its file is called."""
+    for name in files:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("")
-    (folder / "test/lint/tests_of.txt").write_text(exceptions)
+    for name, head in heads.items():
+        (folder / "test/unit").mkdir(parents=True, exist_ok=True)
+        (folder / f"test/unit/{name}.c").write_text(f"/* {head} */\n#include \"base/text.h\"\n")
     return str(folder)
 
 
@@ -38,12 +41,19 @@ def test_the_whole_name_comes_before_the_family(tmp_path):
     assert tests_of.tests_of("base/json/json_get.c", tests_of.tests_in(root), {}) == ["test/unit/test_json_get.c"]
 
 
-def test_exceptions(tmp_path):
-    files = "probe/run.c", "probe/run_gpus.c", "test/unit/test_a.c"
-    assert tests_of.breaches(tree(tmp_path, *files, exceptions="run*.c test/unit/test_a.c # why\n")) == []
-    assert "there is no test/unit/test_b.c" in tests_of.breaches(tree(tmp_path, exceptions="run*.c test/unit/test_b.c\n"))[0]
-    assert "no test" in tests_of.breaches(tree(tmp_path, exceptions="run*.c\n"))[0]
-    stale = tests_of.breaches(tree(tmp_path, exceptions="run*.c test/unit/test_a.c\nundo.c test/unit/test_a.c\n"))
-    assert "no source undo.c" in stale[0]
-    tree(tmp_path, "test/unit/test_run.c", exceptions="run*.c test/unit/test_a.c\n")
-    assert "has tests of its name" in tests_of.breaches(str(tmp_path))[0]
+@pytest.mark.parametrize("head", ["core/inject/undo: taken back.", "What undoes: base/buf, webhook/core/inject/undo", "core/inject/un*: all of it"])
+def test_told(tmp_path, head):
+    root = tree(tmp_path, "webhook/core/inject/undo.c", "base/buf.c", test_a=head, test_buf="")
+    assert tests_of.breaches(root) == []
+    assert tests_of.tests_of("webhook/core/inject/undo.c", tests_of.tests_in(root), tests_of.told_in(root)) == ["test/unit/test_a.c"]
+
+
+@pytest.mark.parametrize("head", ["undo: a word without a room", "test/unit/core/inject/undo is a place of tests"])
+def test_not_told(tmp_path, head):
+    assert "no test" in tests_of.breaches(tree(tmp_path, "webhook/core/inject/undo.c", test_a=head))[0]
+
+
+def test_told_of_what_is_gone(tmp_path):
+    root = tree(tmp_path, "base/buf.c", test_buf="base/buf, core/undo: and base/text, which is below")
+    assert [breach.split(", which")[0] for breach in tests_of.breaches(root)] == [
+        f"test/unit/test_buf.c: its first comment names {gone}" for gone in ("core/undo", "base/text")]

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""From a source to its tests, by name. A test of base/json/json_get.c is called as the file is, or as its first word:
-test_json_get, test_json, test_json_read, fuzz_json; one of probe/run.c may be test_probe_run.
-test/lint/tests_of.txt names the tests of the few sources for which that does not hold.
+"""From a source to its tests. A test of base/json/json_get.c is called as the file is, or as its first word: test_json_get, test_json,
+test_json_read, fuzz_json; one of probe/run.c may be test_probe_run. What else a test is of, it names in its first comment, with a room and without
+an ending: "core/pod/late", "gate/child*".
 
-    test/lint/tests_of.py                 says which source has no test that can be found, and which exception is stale
+    test/lint/tests_of.py                 says which source has no test that can be found, and which test names a source that is not there
     test/lint/tests_of.py webhook/core/inject/undo.c      says what tests it
 """
 import fnmatch
@@ -15,6 +15,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SOURCES = ("base", "net", "certs", "kube", "webhook", "probe", "deviceplugin", "gate")
+WEBHOOK = ("core", "edge", "cluster", "cli")
 
 
 def tests_in(root):
@@ -27,15 +28,15 @@ def tests_in(root):
     return found
 
 
-def exceptions_in(root):
-    """{name of a source, or a pattern of names: [tests]}"""
-    rows = {}
-    with open(os.path.join(root, "test/lint/tests_of.txt"), encoding="utf-8") as f:
-        for line in f:
-            words = line.split("#")[0].split()
-            if words:
-                rows[words[0]] = words[1:]
-    return rows
+def told_in(root):
+    """{a source, or a pattern of some, as a first comment has it: [tests]}"""
+    told = {}
+    for path in sorted(file for files in tests_in(root).values() for file in files):
+        with open(os.path.join(root, path), encoding="utf-8") as f:
+            head = re.split(r"^(?:#include|import|from)\b", f.read(4000), maxsplit=1, flags=re.M)[0]
+        for name in re.findall(rf"(?<![\w/.-])(?:(?:{'|'.join(SOURCES + WEBHOOK)})/)+(?:\w+/)*[\w*]+(?![\w/-])", head):
+            told.setdefault(name, []).append(path)
+    return told
 
 
 def sources_in(root):
@@ -43,40 +44,37 @@ def sources_in(root):
                   for path in glob.glob(os.path.join(root, top, "**/*.c"), recursive=True))
 
 
-def tests_of(path, tests, exceptions):
-    """The files that test this source: of its whole name if there are such, else of its family."""
-    folders, name = path.split("/")[:-1], os.path.basename(path)
-    for pattern, files in exceptions.items():
-        if fnmatch.fnmatchcase(name, pattern):
-            return files
-    own = name[:-len(".c")]
+def meant(path, told):
+    """Whether a first comment's word is of this source."""
+    return any(fnmatch.fnmatchcase(path[:-len(".c")], start + told) for start in ("", "webhook/"))
+
+
+def tests_of(path, tests, told):
+    """The files that test this source: of its whole name, or that name it, if there are such, else of its family."""
+    folders, own = path.split("/")[:-1], os.path.basename(path)[:-len(".c")]
+    named = [file for name, files in told.items() if meant(path, name) for file in files]
     for wanted in (own, own.split("_")[0]):
-        found = [file for test, files in tests.items() for file in files
-                 if re.match(rf"(?:(?:{'|'.join(folders)})_)?{re.escape(wanted)}s?(?:_|\Z)", test)]
+        found = named + [file for test, files in tests.items() for file in files
+                         if re.match(rf"(?:(?:{'|'.join(folders)})_)?{re.escape(wanted)}s?(?:_|\Z)", test)]
         if found:
-            return sorted(found)
+            return sorted(set(found))
     return []
 
 
 def breaches(root):
-    tests, exceptions, sources = tests_in(root), exceptions_in(root), sources_in(root)
-    out = [f"{path}: no test is called as it or as its first word: name one so, or tell of it in test/lint/tests_of.txt"
-           for path in sources if not tests_of(path, tests, exceptions)]
-    for name, files in exceptions.items():
-        meant = [path for path in sources if fnmatch.fnmatchcase(os.path.basename(path), name)]
-        if not meant:
-            out.append(f"test/lint/tests_of.txt: there is no source {name}: take its line away")
-        elif all(tests_of(path, tests, {}) for path in meant):
-            out.append(f"test/lint/tests_of.txt: {name} has tests of its name: take its line away")
-        out += [f"test/lint/tests_of.txt: {name}: there is no {file}" for file in files if not os.path.exists(os.path.join(root, file))]
-    return out
+    tests, told, sources = tests_in(root), told_in(root), sources_in(root)
+    out = [f"{path}: no test is called as it or as its first word, and none names it in its first comment"
+           for path in sources if not tests_of(path, tests, told)]
+    return out + [f"{file}: its first comment names {name}, which is not there" for name, files in told.items() for file in files
+                  if not any(meant(path, name) for path in sources) and not any(
+                      glob.glob(os.path.join(root, start, name + end)) for start in ("", "webhook") for end in (".h", ".cu", ""))]
 
 
 def main():
     if sys.argv[1:]:
-        tests, exceptions = tests_in(ROOT), exceptions_in(ROOT)
+        tests, told = tests_in(ROOT), told_in(ROOT)
         for path in sys.argv[1:]:
-            print(f"{path}: {' '.join(tests_of(path, tests, exceptions)) or 'no test'}")
+            print(f"{path}: {' '.join(tests_of(path, tests, told)) or 'no test'}")
         return 0
     found = breaches(ROOT)
     print("\n".join(found) or "tests: each source has its own")

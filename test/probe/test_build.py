@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was built with CUDA, on a machine without a GPU: `make probe-check`. PROBE_BUILD is the build folder, CUDA_HOME the toolkit.
+"""probe/kernels/compile: what was built with CUDA, on a machine without a GPU: `make probe-check`. PROBE_BUILD is the build folder, CUDA_HOME the toolkit.
 
 If a cubin is for another architecture than its place in the table says, GPUs of that kind get an error 209 at best; if the program needs
 more libraries than it may, it does not start where it should say what is missing."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What gpuprobe says of servers in every state: exit status, JSON (held to its schema in every run) and text. test_checks.py has a
+"""probe/main, probe/run*, probe/show/output: what gpuprobe says of servers in every state: exit status, JSON (held to its schema in every run) and text. test_checks.py has a
 scenario for each check that makes it fail."""
 import concurrent.futures
 import json

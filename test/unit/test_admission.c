@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge/admission/admission: bytes in, reply out, and the claim behind it: kept exactly when an
- * allowed reply was queued. */
+/* edge/admission/admission, edge/admission/scratch: bytes in, reply out, and the claim behind it:
+ * kept exactly when an allowed reply was queued. */
 #include "test/unit/admission_fixture.h"
 #include "test/unit/test.h"
 

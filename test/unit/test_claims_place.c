@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: pods that wait for their place are told which GPUs their claims hold, and let go, whenever
- * a leader dies (wait.md, W3). */
+/* cluster/claims/claims_place, cluster/claims/carrier_gate: pods that wait for their place are told
+ * which GPUs their claims hold, and let go, whenever a leader dies (W3). */
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"
 #include "webhook/cluster/duty/duty.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the n-th allocation fails, for each n, while a review is answered: the right reply, or a
- * 500 that keeps nothing. Linked with --wrap for malloc, calloc and realloc. */
+/* edge/admission/engine: the n-th allocation fails, for each n, while a review is answered: the
+ * right reply, or a 500 that keeps nothing. Linked with --wrap for malloc, calloc and realloc. */
 #include "test/unit/admission_fixture.h"
 #include "test/unit/oom_wrap.h"
 #include "test/unit/test.h"

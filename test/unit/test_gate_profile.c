@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: ServerProfiles, the words that they give, and the claims that fill them. */
+/* gate/server_profile, gate/picture: ServerProfiles, the words that they give, and the claims that
+ * fill them. */
 #include "gate/server_profile.h"
 #include "test/unit/test.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/image_name, core/image_doc: names of images, and what registries say of them. */
+/* core/image/image_name, core/image/image_doc: names of images, and what registries say of them. */
 #include "base/buf.h"
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"

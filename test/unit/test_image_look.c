@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge/image_look: what is kept of images, for whom and for how long, and who may wait. */
+/* edge/image/image_look: what is kept of images, for whom and for how long, and who may wait. */
 #include "webhook/edge/image/image_look.h"
 
 #include <pthread.h>

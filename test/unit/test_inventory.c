@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: looking up servers and GPUs, what filters select, and copies. */
+/* core/pool/inventory, core/pool/filter: servers and GPUs are looked up, selected by filters, and
+ * copied. */
 #include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"
 #include "webhook/core/pool/filter.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: edge/kube_lease: candidates over an API server with one Lease in it. Times are those of a
+/* kube/kube_lease: candidates over an API server with one Lease in it. Times are those of a
  * lease of one second. */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: core/lease_record: what is read, decided and written. */
+/* kube/lease_record: what is read, decided and written. */
 #include <time.h>
 
 #include "kube/lease_record.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/inject/mutate: what is injected, restored on update, and taken back. */
+/* core/inject/mutate, core/inject/reinject, core/inject/undo: what is injected, restored on update,
+ * and taken back. */
 #include <cjson/cJSON.h>
 
 #include "test/unit/core_fixture.h"

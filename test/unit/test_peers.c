@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: tries of peers, and pods that come again. */
+/* net/peers, gate/readmit: tries of peers, and pods that come again. */
 #include "gate/readmit.h"
 #include "net/peers.h"
 #include "test/unit/test.h"

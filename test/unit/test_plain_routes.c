@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unit tests of webhook/edge/admin/plain_routes: health, metrics, the page, the pool's JSON, and
+/* edge/admin/plain_routes, edge/metrics/process: health, metrics, the page, the pool's JSON, and
  * what /v1/release takes for a pod. */
 
 #include <sys/resource.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the pool's watch in one thread, over a scripted API server that breaks off in every way. */
+/* deviceplugin/pool_watch, kube/object_watch, kube/api_ask: the pool's watch in one thread, over a
+ * scripted API server that breaks off in every way. */
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>

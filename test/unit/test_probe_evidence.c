@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/result/evidence and probe/check/march: what kernels leave is judged by all of it, and
+/* probe/result/evidence, probe/check/march: what kernels leave is judged by all of it, and
  * what is planned reaches all that it is to. */
 #include "probe/check/march.h"
 #include "probe/check/worker_wire.h"

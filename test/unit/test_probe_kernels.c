@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/kernels/pattern.h and exact.h: the same bits as ever, and what they promise of
- * faults. test/probe/golden does the first for other compilers, test/probe/test_golden.py from the
- * description alone. */
+/* probe/kernels/pattern, probe/kernels/exact, probe/check/exact_cpu: the same bits as ever, and
+ * what they promise of faults. test/probe/golden does the first for other compilers,
+ * test/probe/test_golden.py from the description alone. */
 #include "probe/check/exact_cpu.h"
 #include "probe/kernels/exact.h"
 #include "test/unit/test.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/pull_config: whose credentials are whose. */
+/* core/image/pull_config: whose credentials are whose. */
 #include "webhook/core/image/pull_config.h"
 
 #include "test/unit/core_fixture.h"

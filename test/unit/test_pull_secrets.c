@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster/pull_secrets: which of a pod's Secrets are read, and what is made of them. */
+/* cluster/secrets/pull_secrets: which of a pod's Secrets are read, and what is made of them. */
 #include "webhook/cluster/secrets/pull_secrets.h"
 
 #include "base/clock.h"

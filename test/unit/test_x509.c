@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit: certs/x509 and certs/x509_read: what is made holds what it should, and bad input of every
- * kind is named. */
+/* certs/x509, certs/x509_read, certs/ossl: what is made holds what it should, and bad input of
+ * every kind is named. */
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>

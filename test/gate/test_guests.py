@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who are you: only the pod that holds a claim here comes in, and it gets what it holds."""
+"""gate/guest*, gate/reviews: only the pod that holds a claim here comes in, and it gets what it holds."""
 import contextlib
 import socket
 import time

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the probe's codes, units and checks: every code has its words, every error its code, and no
- * figure passes that is none. */
+/* probe/result/codes, probe/result/units, probe/result/check: every code has its words, every error
+ * its code, and no figure passes that is none. */
 #include <ctype.h>
 #include <math.h>
 
