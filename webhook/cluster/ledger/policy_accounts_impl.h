@@ -93,7 +93,7 @@ struct accounts {
 	const struct log *log;
 	const struct policy_source *policies;
 	struct duty *janitor; /* writes out what nobody comes for; NULL: nobody does */
-	pthread_mutex_t lock; /* taken before and after nothing */
+	pthread_mutex_t lock; /* taken after nothing, before the janitor's alone */
 	pthread_cond_t cond;  /* somebody is not busy any more */
 	struct account_entry *entries;
 	struct unsure *unsure;
