@@ -8,6 +8,8 @@ import os
 import re
 import subprocess
 
+import pytest
+
 import floors
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -62,6 +64,23 @@ def test_rules():
             assert number in both, f"neither {path} nor its other half cites R{number}"
     unknown = {(path, n) for path, ns in sources.items() for n in ns if not rules.get(n)}
     assert not unknown, f"cited, but docs/design.md does not say who keeps it: {unknown}"
+
+
+PAGES = ["CONTRIBUTING.md", "README.md", *(f"docs/{name}" for name in sorted(os.listdir(os.path.join(ROOT, "docs"))) if name.endswith(".md"))]
+TOPS = {*(room.split("/")[0] for room in floors.FLOORS), "core", "edge", "cluster", "cli", "test", "tools", "mk", "manifests", "charts"}
+# What others call as if it were a folder or a target of ours.
+OF_OTHERS = {"net/http", "core/pkg/plugin", "build"}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_documents_name_what_is_there(page):
+    """Files and folders, with or without an ending and `webhook/`, where no X or NAME stands for a name; and what `make` is asked for."""
+    text = read(page)
+    files = {name for name in re.findall(rf"`((?:{'|'.join(TOPS)})/[\w./*-]+)`", text) if not re.search(r"(?<![a-z])(X|NAME)(?![a-z])", name)}
+    gone = {name for name in files if not any(glob.glob(os.path.join(ROOT, above, name + ending)) for above in ("", "webhook") for ending in ("", ".c", ".h"))}
+    rules = "".join(read(os.path.relpath(path, ROOT)) for path in [os.path.join(ROOT, "Makefile"), *glob.glob(os.path.join(ROOT, "mk/*.mk"))])
+    targets = {target for line in re.findall(r"^([\w-]+(?: [\w-]+)*):", rules, re.M) for target in line.split()}
+    assert (gone | set(re.findall(r"(?:`|^)make ([a-z][\w-]+)", text, re.M)) - targets) - OF_OTHERS == set()
 
 
 def test_circles():
