@@ -83,6 +83,15 @@ def test_documents_name_what_is_there(page):
     assert (gone | set(re.findall(r"(?:`|^)make ([a-z][\w-]+)", text, re.M)) - targets) - OF_OTHERS == set()
 
 
+def test_documents_name_the_metrics():
+    """What a program exports, and what a page says that one does, be it as a sum or a count."""
+    name = r"(?:poolgate|gpuprobe|gpugate)_[a-z_]+[a-z]"
+    exported = {found for path in floors.sources_of(ROOT) for found in re.findall(rf'"({name})"', read(path))}
+    said = {found for page in PAGES for found in re.findall(rf"(?<![\w/])({name})(?![\w.])", read(page))}
+    assert exported - said == set()
+    assert {found for found in said if re.sub("_(sum|count|bucket)$", "", found) not in exported} == set()
+
+
 def test_circles():
     graph = {"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": {"e"}, "e": set(), "f": {"f"}}
     assert house.circles(graph) == [["a", "b", "c"]]
