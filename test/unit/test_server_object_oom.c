@@ -80,7 +80,7 @@ TEST(test_arena_limit)
 	json_release(&j);
 }
 
-TEST(test_allocations)
+static void each_fails(enum oom_extent extent)
 {
 	struct json j = {0};
 	char *copy, *right = NULL;
@@ -95,7 +95,7 @@ TEST(test_allocations)
 
 		arena_init(&a, 1u << 20);
 		buf_init(&out, 1u << 20);
-		oom_begin(n, OOM_ALL_AFTER);
+		oom_begin(n, extent);
 		rc = work(&j, &a, &out);
 		failed = oom_end();
 		assert_int_equal(rc, failed ? ERR_NOMEM : 0);
@@ -113,6 +113,13 @@ TEST(test_allocations)
 	free(right);
 	free(copy);
 	json_release(&j);
+}
+
+/* Where the next allocation succeeds, half a text must not be taken for the whole. */
+TEST(test_allocations)
+{
+	each_fails(OOM_ALL_AFTER);
+	each_fails(OOM_ONE);
 }
 
 /* What a probe answers, every arena that is too small for it and every chunk that is not to be had.
