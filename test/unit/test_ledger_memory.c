@@ -284,6 +284,65 @@ TEST(test_ttl)
 	assert_int_equal(release("u2", "", &n), ERR_NOTFOUND);
 }
 
+static int ask_release(void)
+{
+	size_t n;
+
+	return release("u1", "", &n);
+}
+
+static int ask_take(void)
+{
+	return take_dry("u2", "x", "app c 1 100%");
+}
+
+static int ask_count(void)
+{
+	size_t n[CLAIM_STATES];
+
+	fix.l->ops->count(fix.l, n);
+	return (int)(n[CLAIM_PENDING] + n[CLAIM_BOUND]);
+}
+
+static int ask_view(void)
+{
+	return (int)claims();
+}
+
+static int set_pool(void)
+{
+	inventory_set(fix.l, "a t4:8000");
+	return 0;
+}
+
+/* Whoever comes first behind the end of a claim's time finds it ended. */
+TEST(test_ttl_of_each_operation)
+{
+	static const struct {
+		int (*ask)(void);
+		int rc;
+	} cases[] = {{ask_take, 0}, {ask_release, ERR_NOTFOUND}, {ask_count, 0}, {ask_view, 0},
+		{set_pool, 0}};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct metrics *m = metrics_new(metric_table, M_COUNT);
+
+		assert_non_null(m);
+		if (i > 0)
+			(void)tear_down(NULL);
+		begin("a t4:8000", 0);
+		ledger_memory_tell(fix.l, m);
+		assert_int_equal(take("u1", "web", "app c 1 100%"), 0);
+		nap(5);
+		ledger_memory_set_ttl(fix.l, 1);
+		assert_int_equal(metric_value(m, M_CLAIMS_ENDED, END_EXPIRED, 0), 0);
+		assert_int_equal(cases[i].ask(), cases[i].rc);
+		assert_int_equal(metric_value(m, M_CLAIMS_ENDED, END_EXPIRED, 0), 1);
+		ledger_memory_tell(fix.l, NULL);
+		metrics_free(m);
+	}
+}
+
 static size_t counted(enum claim_state s)
 {
 	size_t n[CLAIM_STATES];
@@ -641,5 +700,6 @@ TEST(test_caps_are_over_all_namespaces)
 }
 
 TESTS_BETWEEN(NULL, tear_down, test_caps_are_over_all_namespaces, test_take, test_identity,
-	test_names_are_bounded, test_dry_run, test_undo, test_release, test_ttl, test_counts,
+	test_names_are_bounded, test_dry_run, test_undo, test_release, test_ttl,
+	test_ttl_of_each_operation, test_counts,
 	test_deadline, test_swap, test_renamed, test_bound, test_many, test_threads, test_no_memory)
