@@ -6,6 +6,7 @@
 
 #include "test/unit/ledger_fixture.h"
 #include "test/unit/test.h"
+#include "webhook/cluster/ledger/ledger_kube_impl.h"
 
 #define THREADS_MAX 64
 
@@ -289,8 +290,54 @@ TEST(test_elsewhere_after_a_conflict)
 	assert_int_equal(kube_store_claims(fix.store, NULL, NULL), 3);
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_r4_refusals_share_lists, test_r4_refusals_are_of_one_moment,
-	test_r4_refusals_on_a_copy_are_of_one_moment,
+/* One decision by the list that came last, as where the deadline passes in the middle of it. */
+static enum next decides(struct take *t, int64_t deadline_ms)
+{
+	struct servers *s = fix.r.servers;
+	enum next next;
+	int rc;
+
+	(void)pthread_mutex_lock(&s->lock);
+	t->list = s->list_good;
+	next = take_decide(t, deadline_ms, &rc, &fix.e);
+	(void)pthread_mutex_unlock(&s->lock);
+	return next;
+}
+
+static void gives_up(struct take *t)
+{
+	(void)pthread_mutex_lock(&fix.r.servers->lock);
+	take_unreserve(t);
+	(void)pthread_mutex_unlock(&fix.r.servers->lock);
+	arena_release(&t->scratch);
+	arena_release(&t->copy);
+}
+
+/* What another review has reserved may come to nothing: also when the time is over nobody is told
+ * that there is no room. */
+TEST(test_r4_reserved_at_the_deadline)
+{
+	struct demand d;
+	struct claim_ask ask = {.namespace = SLICE("lab"), .demand = &d};
+	struct take first = {.ask = &ask, .arena = &fix.a, .uid = "u1", .namespace = "lab"};
+	struct take second = {.ask = &ask, .arena = &fix.a, .uid = "u2", .namespace = "lab"};
+
+	kube_store_server(fix.store, "a", 1, 16000, "");
+	ledger_fixture_begin(&fix);
+	demand_init(&d, &fix.a, "app c 1 100%", NULL, NULL, false);
+	assert_int_equal(servers_refresh(fix.r.servers, api_now_ms() + 5000, &fix.e), 0);
+	first.l = second.l = (struct ledger_kube *)fix.r.ledger;
+	arena_init(&first.scratch, fix.a.max);
+	arena_init(&second.scratch, fix.a.max);
+	assert_int_equal(decides(&first, api_now_ms() + 5000), NEXT_COMMIT);
+	assert_int_equal(decides(&second, api_now_ms()), NEXT_DECIDE);
+	gives_up(&first);
+	assert_int_equal(decides(&second, api_now_ms() + 5000), NEXT_COMMIT);
+	gives_up(&second);
+}
+
+TESTS_BETWEEN(set_up, tear_down, test_r4_refusals_share_lists, test_r4_reserved_at_the_deadline,
+	test_r4_refusals_are_of_one_moment, test_r4_refusals_on_a_copy_are_of_one_moment,
 	test_r4_refusals_need_no_moment_without_writes, test_group_commit,
 	test_group_commit_promises_nothing_twice, test_three_replicas_admit_exactly_what_fits,
 	test_three_replicas_over_two_servers, test_elsewhere_after_a_conflict)
