@@ -94,6 +94,8 @@ $(CLOCK_BIN): $(CLOCK_OBJ)
 # Tests that make the n-th allocation fail.
 $(filter %_oom,$(UNIT_BIN)): $(OOM_OBJ)
 $(filter %_oom,$(UNIT_BIN)): UNIT_LDFLAGS = $(OOM_WRAP:%=-Wl,--wrap=%)
+# It gives the lists itself.
+$(BUILD)/test/unit/test_kube_oom: UNIT_LDFLAGS += -Wl,--wrap=kube_list
 
 $(PAGE_OBJ:.o=.c): share/page.html tools/embed-page tools/embed-text
 	@mkdir -p $(@D) && tools/embed-page $< >$@

@@ -2,15 +2,17 @@
 /* test: the n-th allocation fails, for each n, while a watch is read, a
  * reflector runs, a kubeconfig is loaded and a GPUServer comes into the picture: it is done, or
  * an error says why not and nothing has changed. Linked with --wrap for malloc,
- * calloc and realloc. */
+ * calloc and realloc, and for kube_list. */
 #include <fcntl.h>
+#include <stdatomic.h>
 
+#include "base/clock.h"
 #include "kube/kube_config.h"
 #include "kube/reflector.h"
 #include "kube/watch_reader.h"
 #include "test/unit/oom_wrap.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/ledger/servers_picture.h"
+#include "webhook/cluster/ledger/servers_impl.h"
 #include "webhook/cluster/secrets/tls_secret.h"
 #include "webhook/edge/metrics/metrics.h"
 
@@ -258,12 +260,10 @@ TEST(test_tls_secret)
 
 /* ---- a server in the picture ---- */
 
-/* With that allocation of the reading failing. */
-static struct held *read_server(long n, long fails, struct err *err)
+/* Released by the caller, as the copy is freed. */
+static void parse_server(long n, struct json *ret, char **ret_copy)
 {
-	char text[512], *copy = NULL;
-	struct json j = {0};
-	struct held *h;
+	char text[512];
 
 	(void)snprintf(text, sizeof(text),
 		"{\"apiVersion\":\"poolgate.io/"
@@ -276,7 +276,17 @@ static struct held *read_server(long n, long fails, struct err *err)
 		"\"uid\":\"c-%ld\","
 		"\"state\":\"bound\",\"gpus\":[{\"id\":\"gpu-0\",\"bytes\":5}]}]}}",
 		n, n + 1, n);
-	assert_int_equal(json_read_copy(&j, text, strlen(text), 1000, &copy, NULL), 0);
+	assert_int_equal(json_read_copy(ret, text, strlen(text), 1000, ret_copy, NULL), 0);
+}
+
+/* With that allocation of the reading failing. */
+static struct held *read_server(long n, long fails, struct err *err)
+{
+	char *copy = NULL;
+	struct json j = {0};
+	struct held *h;
+
+	parse_server(n, &j, &copy);
 	oom_begin(fails, OOM_ONE);
 	h = held_read(&j, json_root(&j), err);
 	(void)oom_end();
@@ -341,4 +351,61 @@ TEST(test_picture)
 	metrics_free(metrics);
 }
 
-TESTS(test_watch, test_reflector, test_kubeconfig, test_tls_secret, test_picture)
+/* ---- a list of them ---- */
+
+static atomic_uint lists;
+
+int __wrap_kube_list(struct kube *k, const char *path, int64_t timeout_ms, void (*begin)(void *ctx),
+	kube_each *each, void *ctx, char ret_version[static 32], struct err *err);
+/* One server; when the first list has been read there is no memory for the next that is asked for.
+ */
+int __wrap_kube_list(struct kube *k, const char *path, int64_t timeout_ms, void (*begin)(void *ctx),
+	kube_each *each, void *ctx, char ret_version[static 32], struct err *err)
+{
+	struct json j = {0};
+	char *copy = NULL;
+
+	(void)k, (void)path, (void)timeout_ms, (void)err;
+	parse_server(1, &j, &copy);
+	begin(ctx);
+	assert_true(each(ctx, &j, json_root(&j)));
+	(void)snprintf(ret_version, 32, "9");
+	json_release(&j);
+	free(copy);
+	if (atomic_fetch_add(&lists, 1) == 0)
+		oom_begin(0, OOM_ONE);
+	return 0;
+}
+
+/* What a list showed, and there was no memory for, is no reason to refuse anybody: the next list
+ * is waited for. */
+TEST(test_list)
+{
+	const struct log log = {.fd = 2};
+	struct kube_config config = {
+		.server = "http://127.0.0.1:9", .ca_fd = -1, .cert_fd = -1, .key_fd = -1};
+	struct metrics *metrics = metrics_new(metric_table, M_COUNT);
+	struct kube *kube = NULL;
+	struct servers *s;
+	struct err err = {0};
+	int rc;
+
+	assert_int_equal(kube_new(&config, &kube, NULL), 0);
+	s = servers_new(kube, &log, metrics, NULL);
+	assert_non_null(s);
+	assert_int_equal(servers_list_start(s, &err), 0);
+	rc = servers_refresh(s, clock_ms() + 5000, &err);
+	assert_int_equal(oom_end(), atomic_load(&lists) > 0);
+	servers_stop(s);
+	/* else it is linked without that --wrap, and nobody answers */
+	if (atomic_load(&lists) > 0) {
+		assert_int_equal(rc, 0);
+		assert_int_equal(s->inv.n_servers, 1);
+		assert_int_equal(atomic_load(&lists), 2);
+	}
+	servers_free(s);
+	kube_free(kube);
+	metrics_free(metrics);
+}
+
+TESTS(test_watch, test_reflector, test_kubeconfig, test_tls_secret, test_picture, test_list)
