@@ -306,6 +306,26 @@ TEST(r19_a_stale_part_before_a_claim_that_is_decided)
 	assert_false(status_has(api, "a", "'u2'", 0));
 }
 
+/* Before a leader that stood still settles a claim, the next one has begun another in its place:
+ * that stands by itself when it is decided, not for what the first has seen. */
+TEST(r19_what_another_has_begun_is_not_settled)
+{
+	put("a", STATUS(OF_GANG("u1", "g0", "gpu-0", "") "," CLAIM_ON(
+			 "x1", "x", "bound", "'a'", "gpu-1", WHOLE)));
+	put("b", STATUS(OF_NEXT("u2", "g1", "b", "gpu-0", "u1", "") "," CLAIM_ON(
+			 "x2", "y", "bound", "'b'", "gpu-1", WHOLE)));
+	pod_put(api, "x", "x1", NULL);
+	pod_put(api, "y", "x2", NULL);
+	put_gang(PLAN_GANG("g", "2", "2", "100"), 2);
+	api->pool->rival_on = "b";
+	api->pool->rival = STATUS(OF_NEXT("u2", "g1", "b", "gpu-0", "u9", "") "," CLAIM_ON(
+		"x2", "y", "bound", "'b'", "gpu-1", WHOLE));
+	api->pool->rival_before = "\"u2\"";
+	claims_api_run(api);
+	assert_true(status_has_not(api, "b", "'u2'", SOON));
+	assert_false(pod_is_let_go(api, "u2", 300));
+}
+
 /* Of the claim that would decide the first part is taken back, and the leader died before the
  * other: it decides nothing, and nobody is let go without the member whose it is. */
 TEST(r19_half_taken_back_decides_nothing)
@@ -634,12 +654,12 @@ TESTS_BETWEEN(set_up, claims_api_end, r19_nobody_is_torn, r19_a_leader_dies, r19
 	r19_who_decided_has_ended, r19_who_decided_has_ended_and_nobody_was_let_go,
 	r19_half_settled_and_who_decided_has_ended, r19_a_part_that_nobody_can_take_back,
 	r19_who_decided_follows_another, r19_a_stale_part_beside_a_claim_that_is_decided,
-	r19_a_stale_part_before_a_claim_that_is_decided, r19_half_taken_back_decides_nothing,
-	r19_a_stale_part_of_who_decides, r19_a_stale_part_of_who_runs,
-	w11_who_is_missing_joins_first, w11_who_is_being_deleted_is_not_missing,
-	w11_who_is_gone_by_force_has_his_seat, w11_who_is_gone_by_force_counts_as_he_asked,
-	w11_no_more_than_it_began_with, w11_no_more_than_can_be_read,
-	w11_a_gang_that_has_ended_has_no_seats, w11_another_size,
+	r19_a_stale_part_before_a_claim_that_is_decided, r19_what_another_has_begun_is_not_settled,
+	r19_half_taken_back_decides_nothing, r19_a_stale_part_of_who_decides,
+	r19_a_stale_part_of_who_runs, w11_who_is_missing_joins_first,
+	w11_who_is_being_deleted_is_not_missing, w11_who_is_gone_by_force_has_his_seat,
+	w11_who_is_gone_by_force_counts_as_he_asked, w11_no_more_than_it_began_with,
+	w11_no_more_than_can_be_read, w11_a_gang_that_has_ended_has_no_seats, w11_another_size,
 	w11_an_adopted_claim_says_how_many_began, w11_an_adopted_claim_says_of_which_gang,
 	w11_as_many_as_the_job_says, w11_a_job_that_grows, w11_a_job_of_its_own_namespace,
 	w9_a_gang_says_why)

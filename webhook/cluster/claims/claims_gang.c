@@ -203,18 +203,21 @@ struct settling {
 	atomic_bool failed;
 };
 
+/* What another leader has begun in its place since it was seen is not decided. */
 static enum edit_result edit_settle(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
-	const struct holder *h = ctx;
-	ptrdiff_t at = server_status_claim(&o->status, slice_of(h->uid));
+	const struct record *seen = ctx;
+	ptrdiff_t at = server_status_claim(&o->status, slice_of(seen->who->uid));
+	struct claim_record *r = at < 0 ? NULL : &o->status.claims[at];
 
 	(void)again;
 	(void)a;
 	(void)err;
-	if (at < 0 || !o->status.claims[at].gang)
+	if (!r || !r->gang || !seen->gang || r->take != seen->take ||
+		strcmp(r->gang, seen->gang) != 0)
 		return EDIT_SAME;
-	o->status.claims[at].gang = NULL;
+	r->gang = NULL;
 	return EDIT_CHANGED;
 }
 
@@ -228,7 +231,7 @@ static void settle_one(void *ctx, size_t i)
 		for (size_t r = p->parts[k].first; r < p->parts[k].first + p->parts[k].n; r++)
 			if (p->records[r].who == s->who[i] &&
 				servers_edit(s->c->cfg->servers, p->parts[k].name, edit_settle,
-					s->who[i], clock_ms() + CLAIMS_CALL_MS, &err) < 0)
+					&p->records[r], clock_ms() + CLAIMS_CALL_MS, &err) < 0)
 				atomic_store(&s->failed, true);
 }
 
