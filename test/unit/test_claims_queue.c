@@ -566,6 +566,28 @@ TEST(w7_who_ends_marks_nobody)
 	ends_soon(&api->marked);
 }
 
+#define OF_TWO(more, gpu)                                                                          \
+	"{'uid':'u1','namespace':'n','name':'w','state':'bound','plan':'0000000000000000',"        \
+	"'since':'2026-11-21T09:30:00Z','take':'00000000000000bb','servers':['b','c']," more       \
+	"'gpus':[{'id':'" gpu "','bytes':" WHOLE "}]}"
+
+/* While a leader takes back what looks like halves another one calls the claim whole, and may have
+ * let the pod go: what is not as it was seen stays. */
+TEST(r19_whole_since_it_was_seen)
+{
+	put("a", STATUS(CLAIM_ON("u1", "w", "bound", "'a','z'", "gpu-0", WHOLE)));
+	put("b", STATUS(OF_TWO("'open':true,", "gpu-0")));
+	put("c", STATUS(OF_TWO("", "gpu-0")));
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("2", "100"), 30);
+	api->pool->rival_on = "b";
+	api->pool->rival = STATUS(OF_TWO("", "gpu-0"));
+	api->pool->rival_before = "\"name\":\"a\"";
+	claims_api_run(api);
+	assert_true(pod_is_let_go(api, "u1", SOON));
+	assert_true(status_has(api, "b", OF_TWO("", "gpu-0"), 0));
+	assert_false(status_has(api, "a", "'u1'", 0));
+}
+
 TESTS_BETWEEN(claims_api_begin, claims_api_end, w3_who_finds_room_starts_at_once,
 	w3_who_is_not_as_the_watch_shows_him, w2_who_finds_none_waits, w5_in_order_of_age,
 	w5_whose_namespace_holds_less, w7_another_gate, w7_since_kueue_let_it_go,
@@ -577,4 +599,4 @@ TESTS_BETWEEN(claims_api_begin, claims_api_end, w3_who_finds_room_starts_at_once
 	w7_where_no_age_may_be_written, w3_who_is_behind_its_gate_again_is_not_adopted,
 	w9_a_pod_says_why, w9_an_api_server_that_is_away_for_a_moment,
 	w9_where_no_condition_may_be_written, w9_many_are_told, w9_who_never_waited_is_told_nothing,
-	w3_who_ends_lets_nobody_go, w7_who_ends_marks_nobody)
+	w3_who_ends_lets_nobody_go, w7_who_ends_marks_nobody, r19_whole_since_it_was_seen)

@@ -9,8 +9,7 @@
 struct adopt_edit {
 	struct adoption *a;
 	const struct claim_record *record; /* NULL: what is there goes */
-	uint64_t take;                     /* of what was there when it was judged */
-	bool had;
+	const struct record *seen;         /* what was there when it was judged; NULL: nothing */
 	uint64_t base; /* the version that the last write follows, which may land yet; 0: none */
 };
 
@@ -81,7 +80,8 @@ static enum edit_result give_up(struct err *err, const char *server)
 	return EDIT_GIVE_UP;
 }
 
-/* Nothing is written on top of what was not seen: the next round judges it. */
+/* Nothing is written on top of what was not seen, nor what has become whole since taken away: the
+ * next round judges it. */
 static enum edit_result judge_record(
 	struct adopt_edit *e, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
@@ -95,8 +95,9 @@ static enum edit_result judge_record(
 		o->status.claims[at].open = e->record->open;
 		return EDIT_CHANGED;
 	}
-	if ((again && !e->a->turn) || (at >= 0) != e->had ||
-		(at >= 0 && o->status.claims[at].take != e->take))
+	if ((again && !e->a->turn) || (at >= 0) != (e->seen != NULL) ||
+		(at >= 0 && (o->status.claims[at].take != e->seen->take ||
+				    o->status.claims[at].open != e->seen->open)))
 		return give_up(err, o->name);
 	if (at >= 0)
 		server_status_remove_claim(&o->status, (size_t)at);
@@ -131,8 +132,7 @@ static enum edit_result edit_record(
 static int write_one(struct adoption *a, const char *server, const struct claim_record *record,
 	const struct record *seen, struct err *err)
 {
-	struct adopt_edit e = {
-		.a = a, .record = record, .had = seen != NULL, .take = seen ? seen->take : 0};
+	struct adopt_edit e = {.a = a, .record = record, .seen = seen};
 	int rc = servers_edit(
 		a->c->cfg->servers, server, edit_record, &e, clock_ms() + CLAIMS_CALL_MS, err);
 
@@ -238,7 +238,8 @@ int adopt_close(struct adoption *a, struct err *err)
 {
 	struct claim_record *head = make_record(a, 0, clock_wall_ms());
 
-	return head ? write_one(a, a->servers[0], head, &(struct record){.take = head->take}, err)
+	return head ? write_one(a, a->servers[0], head,
+			      &(struct record){.take = head->take, .open = true}, err)
 		    : err_set(err, ERR_NOMEM, "out of memory for a claim");
 }
 
