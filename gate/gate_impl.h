@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gate: what `gpugate serve` is made of, for serve.c, serve_metrics.c and guest*.c. One thread. */
+/* gate: what `gpugate serve` is made of, for serve*.c and guest*.c. One thread. */
 #ifndef GATE_GATE_IMPL_H
 #define GATE_GATE_IMPL_H
 
@@ -212,6 +212,12 @@ void guest_count_failed(struct guest *x);
 const char *guest_at(const struct gate *g, const char *who, bool *ret_known, bool *ret_several);
 /* May its pod, which is known now, have one more? */
 bool guest_has_place(const struct guest *x);
+
+/* ---- serve_watch.c ---- */
+
+/* The way to the API server is known, and the picture goes by what the turns of g->watch bring.
+ * ERR_INVALID, ERR_SYNTAX, ERR_NOTFOUND (the kubeconfig), ERR_IO, ERR_NOMEM. */
+int gate_watch_open(struct gate *g, struct err *err);
 
 /* ---- serve_usage.c ---- */
 
