@@ -166,13 +166,25 @@ static bool has_servers(const struct gate *g, int64_t began)
 	return f.running + f.ending > 0 && clock_ms() < began + ms;
 }
 
+/* From now on the kernel refuses whoever comes: he would wait for one that looks at nobody. */
+static void close_ports(struct gate *g)
+{
+	status_server_free(g->status);
+	status_server_free(g->tell);
+	g->status = g->tell = NULL;
+	if (g->listener >= 0)
+		(void)close(g->listener);
+	g->listener = -1;
+}
+
 /* Connections and servers are ours alone: nothing of them stays. */
 static void farewell(struct gate *g)
 {
 	int64_t began = clock_ms();
 
-	guests_cut_all(g);
 	(void)loop_others_are(&g->others, NULL, 0);
+	close_ports(g);
+	guests_cut_all(g);
 	selftest_end(&g->selftest);
 	children_end(g->children);
 	while (has_servers(g, began)) {
@@ -277,8 +289,7 @@ static int start(struct gate *g, struct err *err)
 
 static void close_all(struct gate *g)
 {
-	status_server_free(g->status);
-	status_server_free(g->tell);
+	close_ports(g);
 	object_watch_free(g->watch);
 	reviews_free(g->reviews);
 	gate_usage_close(g);
@@ -289,8 +300,6 @@ static void close_all(struct gate *g)
 	picture_release(&g->picture);
 	arena_release(&g->profile_arena);
 	kube_config_release(&g->kube);
-	if (g->listener >= 0)
-		(void)close(g->listener);
 	loop_others_close(&g->others);
 	if (g->loop >= 0)
 		(void)close(g->loop);

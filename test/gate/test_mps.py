@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import time
 
@@ -175,6 +176,19 @@ def test_gate_that_is_told_to_end(pair, answers):
     status, _ = two.world.gate.end()
     assert status == 0 and not alive(two.pid) and not alive(two.innocent)
     assert sorted(two.mps.heard()) == sorted(two.mps.ends(pid) for pid in (two.pid, two.innocent))
+
+def test_who_comes_while_it_ends(pair):
+    """Is refused at once, at each of its ports, instead of waiting for one who will never look."""
+    two = pair("fails")
+    gate = two.world.gate
+    gate.process.terminate()
+    until(two.mps.asked, "question to MPS")
+    for port in two.world.port, two.world.status:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), 5).close()
+    assert gate.process.poll() is None and alive(two.pid) and alive(two.innocent)
+    two.mps.write("mode", "well")
+    until(lambda: gate.process.poll() is not None, "end of the gate")
 
 
 def test_who_leaves_by_itself(pair):
