@@ -13,33 +13,8 @@
 #include <sys/stat.h>
 
 #include "certs/certs_files.h"
+#include "test/unit/scratch.h"
 #include "test/unit/test.h"
-
-static char dir[PATH_MAX - 300]; /* a fresh directory for each test */
-
-FIXTURE(setup)
-{
-	const char *tmp = getenv("TMPDIR");
-
-	(void)snprintf(dir, sizeof(dir), "%s/certs_files.XXXXXX", tmp ? tmp : "/tmp");
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-FIXTURE(teardown)
-{
-	char cmd[PATH_MAX];
-
-	(void)snprintf(cmd, sizeof(cmd), "rm -rf '%s'", dir);
-	return system(cmd);
-}
-
-static const char *in_dir(const char *name)
-{
-	static char path[PATH_MAX];
-
-	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
-	return path;
-}
 
 static void assert_holds(const char *name, const char *text)
 {
@@ -47,7 +22,7 @@ static void assert_holds(const char *name, const char *text)
 	struct err err = {0};
 
 	buf_init(&b, 0);
-	assert_int_equal(certs_files_read(in_dir(name), &b, &err), 0);
+	assert_int_equal(certs_files_read(scratch(name), &b, &err), 0);
 	assert_int_equal(b.len, strlen(text));
 	assert_string_equal(b.data, text);
 	certs_files_wipe(&b);
@@ -83,15 +58,15 @@ TEST(test_write)
 	struct err err = {0};
 	mode_t mask = umask(0);
 
-	assert_int_equal(certs_files_write(in_dir("new/deep/"), two, 2, false, &err), 0);
+	assert_int_equal(certs_files_write(scratch("new/deep/"), two, 2, false, &err), 0);
 	umask(mask);
-	assert_int_equal(mode_of(in_dir("new")), 0700);
-	assert_int_equal(mode_of(in_dir("new/deep")), 0700);
-	assert_int_equal(mode_of(in_dir("new/deep/k")), 0600);
-	assert_int_equal(mode_of(in_dir("new/deep/c")), 0644);
+	assert_int_equal(mode_of(scratch("new")), 0700);
+	assert_int_equal(mode_of(scratch("new/deep")), 0700);
+	assert_int_equal(mode_of(scratch("new/deep/k")), 0600);
+	assert_int_equal(mode_of(scratch("new/deep/c")), 0644);
 	assert_holds("new/deep/k", "secret");
 	assert_holds("new/deep/c", "public");
-	assert_int_equal(count_files(in_dir("new/deep")), 2);
+	assert_int_equal(count_files(scratch("new/deep")), 2);
 }
 
 TEST(test_no_overwrite)
@@ -100,51 +75,48 @@ TEST(test_no_overwrite)
 		{"new", SLICE("new"), false}, {"c", SLICE("x"), false}};
 	struct err err = {0};
 
-	assert_int_equal(certs_files_write(dir, two, 2, false, &err), 0);
+	assert_int_equal(certs_files_write(scratch(""), two, 2, false, &err), 0);
 	/* one file that exists refuses all */
-	assert_int_equal(certs_files_write(dir, other, 2, false, &err), ERR_CONFLICT);
+	assert_int_equal(certs_files_write(scratch(""), other, 2, false, &err), ERR_CONFLICT);
 	assert_non_null(strstr(err.msg, "/c: exists"));
 	assert_holds("c", "public");
-	assert_int_equal(count_files(dir), 2);
-	assert_int_equal(certs_files_write(dir, other, 2, true, &err), 0);
+	assert_int_equal(count_files(scratch("")), 2);
+	assert_int_equal(certs_files_write(scratch(""), other, 2, true, &err), 0);
 	assert_holds("c", "x");
 	assert_holds("new", "new");
-	assert_int_equal(count_files(dir), 3);
+	assert_int_equal(count_files(scratch("")), 3);
 }
 
 /* A link is not followed: what it points to is somebody else's. */
 TEST(test_links)
 {
 	struct err err = {0};
-	FILE *f = fopen(in_dir("theirs"), "w");
 
-	assert_non_null(f);
-	assert_true(fputs("theirs", f) >= 0);
-	assert_int_equal(fclose(f), 0);
-	assert_int_equal(symlink("theirs", in_dir("k")), 0);
-	assert_int_equal(symlink("/nonexistent/dangling", in_dir("c")), 0);
-	assert_int_equal(certs_files_write(dir, two, 2, false, &err), ERR_CONFLICT);
-	assert_int_equal(certs_files_write(dir, two + 1, 1, false, &err), ERR_CONFLICT);
-	assert_int_equal(certs_files_write(dir, two, 2, true, &err), 0);
+	scratch_file("theirs", "theirs");
+	assert_int_equal(symlink("theirs", scratch("k")), 0);
+	assert_int_equal(symlink("/nonexistent/dangling", scratch("c")), 0);
+	assert_int_equal(certs_files_write(scratch(""), two, 2, false, &err), ERR_CONFLICT);
+	assert_int_equal(certs_files_write(scratch(""), two + 1, 1, false, &err), ERR_CONFLICT);
+	assert_int_equal(certs_files_write(scratch(""), two, 2, true, &err), 0);
 	assert_holds("theirs", "theirs");
 	assert_holds("k", "secret");
-	assert_int_equal(mode_of(in_dir("k")), 0600);
+	assert_int_equal(mode_of(scratch("k")), 0600);
 }
 
 TEST(test_bad_targets)
 {
 	struct err err = {0};
 
-	assert_int_equal(mkdir(in_dir("c"), 0700), 0);
-	assert_int_equal(certs_files_write(dir, two, 2, true, &err), ERR_IO);
+	assert_int_equal(mkdir(scratch("c"), 0700), 0);
+	assert_int_equal(certs_files_write(scratch(""), two, 2, true, &err), ERR_IO);
 	assert_non_null(strstr(err.msg, "/c: is a directory"));
-	assert_int_equal(count_files(dir), 1);
+	assert_int_equal(count_files(scratch("")), 1);
 	/* a path below a regular file */
-	assert_int_equal(rmdir(in_dir("c")), 0);
-	assert_int_equal(certs_files_write(dir, two, 2, false, &err), 0);
-	assert_int_equal(certs_files_write(in_dir("c/below"), two, 2, false, &err), ERR_IO);
+	assert_int_equal(rmdir(scratch("c")), 0);
+	assert_int_equal(certs_files_write(scratch(""), two, 2, false, &err), 0);
+	assert_int_equal(certs_files_write(scratch("c/below"), two, 2, false, &err), ERR_IO);
 	assert_non_null(strstr(err.msg, "Not a directory"));
-	assert_int_equal(certs_files_write(in_dir("c"), two, 2, false, &err), ERR_IO);
+	assert_int_equal(certs_files_write(scratch("c"), two, 2, false, &err), ERR_IO);
 	assert_int_equal(certs_files_write("", two, 2, false, &err), ERR_INVALID);
 	assert_int_equal(certs_files_write("/proc/nothing", two, 2, false, &err), ERR_IO);
 }
@@ -159,13 +131,13 @@ TEST(test_bad_calls)
 
 	memset(name, 'a', NAME_MAX);
 	name[NAME_MAX] = '\0';
-	assert_int_equal(certs_files_write(dir, two, 0, false, &err), ERR_INTERNAL);
-	assert_int_equal(
-		certs_files_write(dir, two, CERTS_FILES_MAX + 1, false, &err), ERR_INTERNAL);
-	assert_int_equal(certs_files_write(dir, slash, 1, false, &err), ERR_INTERNAL);
-	assert_int_equal(certs_files_write(dir, none, 1, false, &err), ERR_INTERNAL);
-	assert_int_equal(certs_files_write(dir, longest, 1, false, &err), ERR_IO);
-	assert_int_equal(count_files(dir), 0);
+	assert_int_equal(certs_files_write(scratch(""), two, 0, false, &err), ERR_INTERNAL);
+	assert_int_equal(certs_files_write(scratch(""), two, CERTS_FILES_MAX + 1, false, &err),
+		ERR_INTERNAL);
+	assert_int_equal(certs_files_write(scratch(""), slash, 1, false, &err), ERR_INTERNAL);
+	assert_int_equal(certs_files_write(scratch(""), none, 1, false, &err), ERR_INTERNAL);
+	assert_int_equal(certs_files_write(scratch(""), longest, 1, false, &err), ERR_IO);
+	assert_int_equal(count_files(scratch("")), 0);
 }
 
 /* A full disk, as a file size limit: what was there stays, nothing is left behind. */
@@ -180,60 +152,56 @@ TEST(test_full)
 	void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
 
 	memset(big, 'x', sizeof(big));
-	assert_int_equal(certs_files_write(dir, two, 2, false, &err), 0);
+	assert_int_equal(certs_files_write(scratch(""), two, 2, false, &err), 0);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
 	small = (struct rlimit){4096, old.rlim_max};
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-	code = certs_files_write(dir, files, 2, true, &err);
+	code = certs_files_write(scratch(""), files, 2, true, &err);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 	(void)signal(SIGXFSZ, before);
 	assert_int_equal(code, ERR_IO);
 	assert_non_null(strstr(err.msg, "/c: cannot be written"));
 	assert_holds("k", "secret");
 	assert_holds("c", "public");
-	assert_int_equal(count_files(dir), 2);
+	assert_int_equal(count_files(scratch("")), 2);
 }
 
 TEST(test_lock)
 {
 	struct err err = {0};
-	int fd = open(dir, O_RDONLY | O_DIRECTORY);
+	int fd = open(scratch(""), O_RDONLY | O_DIRECTORY);
 
 	assert_true(fd >= 0);
 	assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
-	assert_int_equal(certs_files_write(dir, two, 2, false, &err), ERR_CONFLICT);
+	assert_int_equal(certs_files_write(scratch(""), two, 2, false, &err), ERR_CONFLICT);
 	assert_non_null(strstr(err.msg, "another process"));
 	close(fd);
-	assert_int_equal(certs_files_write(dir, two, 2, false, &err), 0);
+	assert_int_equal(certs_files_write(scratch(""), two, 2, false, &err), 0);
 }
 
 TEST(test_read)
 {
 	struct buf b;
 	struct err err = {0};
-	FILE *f = NULL;
 
 	buf_init(&b, 0);
-	assert_int_equal(certs_files_read(in_dir("none"), &b, &err), ERR_NOTFOUND);
-	assert_int_equal(certs_files_read(dir, &b, &err), ERR_IO);
+	assert_int_equal(certs_files_read(scratch("none"), &b, &err), ERR_NOTFOUND);
+	assert_int_equal(certs_files_read(scratch(""), &b, &err), ERR_IO);
 	assert_non_null(strstr(err.msg, "is a directory"));
 	assert_int_equal(certs_files_read("/dev/null", &b, &err), ERR_IO);
 	assert_non_null(strstr(err.msg, "regular file"));
 	/* a pipe without a writer must not hang */
-	assert_int_equal(mkfifo(in_dir("pipe"), 0600), 0);
-	assert_int_equal(certs_files_read(in_dir("pipe"), &b, &err), ERR_IO);
-	f = fopen(in_dir("empty"), "w");
-	assert_non_null(f);
-	assert_int_equal(fclose(f), 0);
-	assert_int_equal(certs_files_read(in_dir("empty"), &b, &err), 0);
+	assert_int_equal(mkfifo(scratch("pipe"), 0600), 0);
+	assert_int_equal(certs_files_read(scratch("pipe"), &b, &err), ERR_IO);
+	assert_int_equal(certs_files_read(scratch_file("empty", ""), &b, &err), 0);
 	assert_int_equal(b.len, 0);
 	certs_files_wipe(&b);
-	assert_int_equal(truncate(in_dir("empty"), (off_t)CERTS_FILE_MAX), 0);
-	assert_int_equal(certs_files_read(in_dir("empty"), &b, &err), 0);
+	assert_int_equal(truncate(scratch("empty"), (off_t)CERTS_FILE_MAX), 0);
+	assert_int_equal(certs_files_read(scratch("empty"), &b, &err), 0);
 	assert_int_equal(b.len, CERTS_FILE_MAX);
 	certs_files_wipe(&b);
-	assert_int_equal(truncate(in_dir("empty"), (off_t)CERTS_FILE_MAX + 1), 0);
-	assert_int_equal(certs_files_read(in_dir("empty"), &b, &err), ERR_TOOBIG);
+	assert_int_equal(truncate(scratch("empty"), (off_t)CERTS_FILE_MAX + 1), 0);
+	assert_int_equal(certs_files_read(scratch("empty"), &b, &err), ERR_TOOBIG);
 	assert_null(b.data);
 	certs_files_wipe(&b); /* an empty one is harmless */
 }
@@ -248,5 +216,5 @@ TEST(test_path)
 	assert_int_equal(certs_files_path("abc", "cdef", path, sizeof(path), &err), ERR_TOOBIG);
 }
 
-TESTS_BETWEEN(setup, teardown, test_write, test_no_overwrite, test_links, test_bad_targets,
-	test_bad_calls, test_full, test_lock, test_read, test_path)
+TESTS_BETWEEN(scratch_begin, scratch_end, test_write, test_no_overwrite, test_links,
+	test_bad_targets, test_bad_calls, test_full, test_lock, test_read, test_path)

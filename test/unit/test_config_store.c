@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/files.h"
+#include "test/unit/scratch.h"
 #include "test/unit/test.h"
 #include "webhook/core/image/image.h"
 #include "webhook/edge/settings/config_store.h"
@@ -13,42 +14,6 @@
 #define PROFILE(name)                                                                              \
 	"apiVersion: poolgate.io/v1alpha1\nkind: LauncherProfile\nmetadata: {name: " name "}\n"    \
 	"spec: {kind: env, env: [{name: A, value: b}]}\n"
-
-static char dir[64];
-
-FIXTURE(make_dir)
-{
-	snprintf(dir, sizeof(dir), "/tmp/poolgate-store-XXXXXX");
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-FIXTURE(remove_dir)
-{
-	char command[96];
-
-	snprintf(command, sizeof(command), "rm -r %s", dir);
-	return system(command);
-}
-
-/* A path in the folder; 64 can be in use at a time. */
-static const char *in_dir(const char *name)
-{
-	static char paths[64][128];
-	static int next;
-	char *path = paths[next++ % 64];
-
-	snprintf(path, sizeof(paths[0]), "%s/%s", dir, name);
-	return path;
-}
-
-static void put(const char *name, const char *text)
-{
-	FILE *f = fopen(in_dir(name), "w");
-
-	assert_non_null(f);
-	assert_true(fputs(text, f) >= 0);
-	assert_int_equal(fclose(f), 0);
-}
 
 static struct settings with_launchers(const char *path)
 {
@@ -103,15 +68,15 @@ TEST(test_examples)
 
 TEST(test_files_and_folders)
 {
-	struct settings s = with_launchers(in_dir("p"));
+	struct settings s = with_launchers(scratch("p"));
 	struct config_built *b;
 
-	assert_int_equal(mkdir(in_dir("p"), 0700), 0);
+	assert_int_equal(mkdir(scratch("p"), 0700), 0);
 	must_fail(&s, ERR_INVALID, "found no *.yaml");
-	put("p/b.yaml", PROFILE("b") "---\n" PROFILE("c") "---\n");
-	put("p/a.yml", PROFILE("a"));
-	put("p/.hidden.yaml", "not read");
-	put("p/readme.txt", "not read");
+	scratch_file("p/b.yaml", PROFILE("b") "---\n" PROFILE("c") "---\n");
+	scratch_file("p/a.yml", PROFILE("a"));
+	scratch_file("p/.hidden.yaml", "not read");
+	scratch_file("p/readme.txt", "not read");
 	must_fail(&s, ERR_INVALID, "found 3 launcher profiles, expected the name of the one");
 	s.default_launcher = "c";
 	b = must_build(&s);
@@ -119,11 +84,11 @@ TEST(test_files_and_folders)
 	assert_true(slice_is(b->config.profiles[0].name, "a"));
 	config_built_free(b);
 	/* A mounted ConfigMap: names are links. */
-	assert_int_equal(symlink("b.yaml", in_dir("p/d.yaml")), 0);
+	assert_int_equal(symlink("b.yaml", scratch("p/d.yaml")), 0);
 	must_fail(&s, ERR_INVALID, "d.yaml:1: found a second profile \"b\"");
-	assert_int_equal(unlink(in_dir("p/d.yaml")), 0);
+	assert_int_equal(unlink(scratch("p/d.yaml")), 0);
 
-	s = with_launchers(in_dir("p/a.yml"));
+	s = with_launchers(scratch("p/a.yml"));
 	b = must_build(&s);
 	assert_true(slice_is(b->config.default_profile->name, "a"));
 	config_built_free(b);
@@ -147,19 +112,19 @@ TEST(test_wrong)
 	struct settings s;
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		put("x.yaml", cases[i].text);
-		s = with_launchers(in_dir("x.yaml"));
+		scratch_file("x.yaml", cases[i].text);
+		s = with_launchers(scratch("x.yaml"));
 		must_fail(&s, cases[i].code, cases[i].complaint);
 	}
 	s = with_launchers("/nonexistent");
 	must_fail(&s, ERR_NOTFOUND, "/nonexistent");
 	s = (struct settings){0};
 	must_fail(&s, ERR_INVALID, "found no launcher profile");
-	s.client_catalogue = in_dir("none.yaml");
+	s.client_catalogue = scratch("none.yaml");
 	s.sidecar_config = s.client_catalogue;
 	must_fail(&s, ERR_NOTFOUND, "none.yaml");
-	put("two.yaml", "a: b\n---\na: b\n");
-	s.client_catalogue = in_dir("two.yaml");
+	scratch_file("two.yaml", "a: b\n---\na: b\n");
+	s.client_catalogue = scratch("two.yaml");
 	must_fail(&s, ERR_INVALID, "two.yaml: found 2 documents, expected one");
 }
 
@@ -185,10 +150,10 @@ TEST(test_all_that_is_wrong)
 	struct config_built *b = NULL;
 	struct err err = {0};
 
-	put("one.yaml", "kind: GPUServer\n");
-	put("twice.yaml", PROFILE("a") "---\n" PROFILE("a"));
-	s.launchers[1] = in_dir("one.yaml");
-	s.launchers[2] = in_dir("twice.yaml");
+	scratch_file("one.yaml", "kind: GPUServer\n");
+	scratch_file("twice.yaml", PROFILE("a") "---\n" PROFILE("a"));
+	s.launchers[1] = scratch("one.yaml");
+	s.launchers[2] = scratch("twice.yaml");
 	s.n_launchers = 3;
 	assert_int_equal(config_build_all(&s, tell, &t, &b, &err), ERR_NOTFOUND);
 	assert_null(b);
@@ -198,8 +163,8 @@ TEST(test_all_that_is_wrong)
 	assert_non_null(strstr(t.text, "one.yaml:1"));
 	assert_non_null(strstr(t.text, "twice.yaml:6: found a second profile"));
 	memset(&t, 0, sizeof(t));
-	s = with_launchers(in_dir("good.yaml"));
-	put("good.yaml", PROFILE("a"));
+	s = with_launchers(scratch("good.yaml"));
+	scratch_file("good.yaml", PROFILE("a"));
 	assert_int_equal(config_build_all(&s, tell, &t, &b, NULL), 0);
 	config_built_free(b);
 	assert_int_equal(t.n, 0);
@@ -207,8 +172,8 @@ TEST(test_all_that_is_wrong)
 
 TEST(test_too_large)
 {
-	struct settings s = with_launchers(in_dir("large.yaml"));
-	FILE *f = fopen(in_dir("large.yaml"), "w");
+	struct settings s = with_launchers(scratch("large.yaml"));
+	FILE *f = fopen(scratch("large.yaml"), "w");
 
 	assert_non_null(f);
 	for (int i = 0; i < 20000; i++)
@@ -219,16 +184,16 @@ TEST(test_too_large)
 
 TEST(test_publish)
 {
-	struct settings s = with_launchers(in_dir("one.yaml"));
+	struct settings s = with_launchers(scratch("one.yaml"));
 	const struct config *old, *now;
 	struct config_store store;
 
 	config_store_init(&store);
-	put("one.yaml", PROFILE("a"));
+	scratch_file("one.yaml", PROFILE("a"));
 	assert_true(config_store_publish(&store, must_build(&s)));
 	assert_false(config_store_publish(&store, must_build(&s))); /* the same */
 	old = config_store_acquire(&store);
-	put("one.yaml", PROFILE("b"));
+	scratch_file("one.yaml", PROFILE("b"));
 	assert_true(config_store_publish(&store, must_build(&s)));
 	now = config_store_acquire(&store);
 	assert_true(slice_is(old->profiles[0].name, "a")); /* as long as it is held */
@@ -254,9 +219,9 @@ TEST(test_what_makes_another)
 	struct settings s[ALL];
 	uint64_t hash[ALL];
 
-	put("two.yaml", PROFILE("one") "---\n" PROFILE("two"));
+	scratch_file("two.yaml", PROFILE("one") "---\n" PROFILE("two"));
 	for (size_t i = 0; i < ALL; i++) {
-		s[i] = with_launchers(in_dir("two.yaml"));
+		s[i] = with_launchers(scratch("two.yaml"));
 		s[i].default_launcher = "one";
 		s[i].registries = registries;
 		s[i].n_registries = i >= PLAIN;
@@ -316,8 +281,8 @@ TEST(test_keep)
 	struct settings s;
 	struct config_built *b, *all;
 
-	put("keep.yaml", PROFILE("one") "---\n" PROFILE("two"));
-	s = with_launchers(in_dir("keep.yaml"));
+	scratch_file("keep.yaml", PROFILE("one") "---\n" PROFILE("two"));
+	s = with_launchers(scratch("keep.yaml"));
 	s.default_launcher = "one";
 	all = must_build(&s);
 	b = must_build(&s);
@@ -342,10 +307,10 @@ TEST(test_swap_under_readers)
 	pthread_t threads[3];
 	struct race r = {0};
 
-	put("a.yaml", PROFILE("a"));
-	put("b.yaml", PROFILE("b"));
-	a = with_launchers(in_dir("a.yaml"));
-	b = with_launchers(in_dir("b.yaml"));
+	scratch_file("a.yaml", PROFILE("a"));
+	scratch_file("b.yaml", PROFILE("b"));
+	a = with_launchers(scratch("a.yaml"));
+	b = with_launchers(scratch("b.yaml"));
 	a.total_gpu_mb = 1;
 	b.total_gpu_mb = 2;
 	config_store_init(&r.store);
@@ -365,35 +330,35 @@ TEST(test_marks)
 {
 	uint64_t before, folder;
 
-	assert_true(files_mark(in_dir("gone")) == 0);
-	assert_int_equal(mkdir(in_dir("m"), 0700), 0);
-	folder = files_mark(in_dir("m"));
-	assert_true(folder != 0 && folder == files_mark(in_dir("m")));
-	put("m/x.txt", "not one of ours");
-	assert_true(folder == files_mark(in_dir("m")));
-	put("m/x.yaml", "1");
-	assert_true(folder != files_mark(in_dir("m")));
-	folder = files_mark(in_dir("m"));
-	before = files_mark(in_dir("m/x.yaml"));
-	assert_true(before == files_mark(in_dir("m/x.yaml")));
+	assert_true(files_mark(scratch("gone")) == 0);
+	assert_int_equal(mkdir(scratch("m"), 0700), 0);
+	folder = files_mark(scratch("m"));
+	assert_true(folder != 0 && folder == files_mark(scratch("m")));
+	scratch_file("m/x.txt", "not one of ours");
+	assert_true(folder == files_mark(scratch("m")));
+	scratch_file("m/x.yaml", "1");
+	assert_true(folder != files_mark(scratch("m")));
+	folder = files_mark(scratch("m"));
+	before = files_mark(scratch("m/x.yaml"));
+	assert_true(before == files_mark(scratch("m/x.yaml")));
 	usleep(20000); /* coarse clocks of file systems */
-	put("m/x.yaml", "2");
-	assert_true(before != files_mark(in_dir("m/x.yaml")));
-	assert_true(folder != files_mark(in_dir("m")));
+	scratch_file("m/x.yaml", "2");
+	assert_true(before != files_mark(scratch("m/x.yaml")));
+	assert_true(folder != files_mark(scratch("m")));
 	/* Times of files count in steps: what is as old as the other is told apart by its size, or
 	 * by being another file. */
 	for (int i = 0; i < 100; i++) {
-		put("m/x.yaml", "1");
-		put("m/z.yaml", "1");
-		before = files_mark(in_dir("m/x.yaml"));
-		assert_true(before != files_mark(in_dir("m/z.yaml")));
-		put("m/x.yaml", "12");
-		assert_true(before != files_mark(in_dir("m/x.yaml")));
+		scratch_file("m/x.yaml", "1");
+		scratch_file("m/z.yaml", "1");
+		before = files_mark(scratch("m/x.yaml"));
+		assert_true(before != files_mark(scratch("m/z.yaml")));
+		scratch_file("m/x.yaml", "12");
+		assert_true(before != files_mark(scratch("m/x.yaml")));
 	}
-	assert_int_equal(unlink(in_dir("m/z.yaml")), 0);
-	folder = files_mark(in_dir("m"));
-	assert_int_equal(rename(in_dir("m/x.yaml"), in_dir("m/y.yaml")), 0);
-	assert_true(folder != files_mark(in_dir("m")));
+	assert_int_equal(unlink(scratch("m/z.yaml")), 0);
+	folder = files_mark(scratch("m"));
+	assert_int_equal(rename(scratch("m/x.yaml"), scratch("m/y.yaml")), 0);
+	assert_true(folder != files_mark(scratch("m")));
 }
 
 TEST(test_read)
@@ -401,21 +366,21 @@ TEST(test_read)
 	struct err err = {0};
 	struct buf out;
 
-	put("r", "123456789");
+	scratch_file("r", "123456789");
 	buf_init(&out, 9);
-	assert_int_equal(files_read(in_dir("r"), &out, &err), 0);
+	assert_int_equal(files_read(scratch("r"), &out, &err), 0);
 	assert_string_equal(out.data, "123456789");
 	buf_release(&out);
 	buf_init(&out, 8);
-	assert_int_equal(files_read(in_dir("r"), &out, &err), ERR_TOOBIG);
+	assert_int_equal(files_read(scratch("r"), &out, &err), ERR_TOOBIG);
 	assert_int_equal(out.len, 0);
-	assert_int_equal(files_read(in_dir("none"), &out, &err), ERR_NOTFOUND);
-	assert_int_equal(mkfifo(in_dir("fifo"), 0600), 0);
-	assert_int_equal(files_read(in_dir("fifo"), &out, &err), ERR_IO);
+	assert_int_equal(files_read(scratch("none"), &out, &err), ERR_NOTFOUND);
+	assert_int_equal(mkfifo(scratch("fifo"), 0600), 0);
+	assert_int_equal(files_read(scratch("fifo"), &out, &err), ERR_IO);
 	assert_non_null(strstr(err.msg, "is not a regular file"));
 	buf_release(&out);
 }
 
-TESTS_WITHIN(make_dir, remove_dir, test_examples, test_files_and_folders, test_wrong,
+TESTS_WITHIN(scratch_begin, scratch_end, test_examples, test_files_and_folders, test_wrong,
 	test_all_that_is_wrong, test_too_large, test_publish, test_what_makes_another, test_keep,
 	test_swap_under_readers, test_marks, test_read)

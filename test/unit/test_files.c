@@ -7,35 +7,18 @@
 #include <sys/stat.h>
 
 #include "base/files.h"
+#include "test/unit/scratch.h"
 #include "test/unit/test.h"
 
 static char folder[64], file[96], link_to_it[96];
 
-static void put(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "w");
-
-	assert_non_null(f);
-	assert_true(fputs(text, f) >= 0);
-	assert_int_equal(fclose(f), 0);
-}
-
 FIXTURE(setup)
 {
-	(void)snprintf(folder, sizeof(folder), "%s", "/tmp/poolgate-files-XXXXXX");
-	if (!mkdtemp(folder))
-		return -1;
-	(void)snprintf(file, sizeof(file), "%s/a.yaml", folder);
-	(void)snprintf(link_to_it, sizeof(link_to_it), "%s/b.yaml", folder);
-	put(file, "old");
+	assert_int_equal(scratch_begin(NULL), 0);
+	(void)snprintf(folder, sizeof(folder), "%s", scratch(""));
+	(void)snprintf(file, sizeof(file), "%s", scratch_file("a.yaml", "old"));
+	(void)snprintf(link_to_it, sizeof(link_to_it), "%s", scratch("b.yaml"));
 	return chmod(file, 0640) != 0 || symlink("a.yaml", link_to_it) != 0;
-}
-
-FIXTURE(teardown)
-{
-	(void)unlink(file);
-	(void)unlink(link_to_it);
-	return rmdir(folder);
 }
 
 /* The file has this text, its mode, and nothing new stands beside it. */
@@ -76,10 +59,10 @@ TEST(not_replaced)
 {
 	struct err err = {0};
 	struct rlimit was, none;
-	char missing[128], *large = calloc(1, 100001);
+	const char *missing = scratch("none");
+	char *large = calloc(1, 100001);
 	int rc;
 
-	(void)snprintf(missing, sizeof(missing), "%s/none", folder);
 	assert_int_equal(files_replace(missing, SLICE("new"), &err), ERR_NOTFOUND);
 	assert_non_null(strstr(err.msg, missing));
 	assert_int_equal(files_replace(folder, SLICE("new"), &err), ERR_IO);
@@ -107,7 +90,7 @@ TEST(not_read)
 	buf_init(&out, 3);
 	assert_int_equal(files_read(file, &out, &err), 0);
 	buf_clear(&out);
-	put(file, "four");
+	write_text(file, "four");
 	assert_int_equal(files_read(file, &out, &err), ERR_TOOBIG);
 	assert_non_null(strstr(err.msg, "over 3 bytes"));
 	assert_int_equal(files_read(folder, &out, &err), ERR_IO);
@@ -185,4 +168,5 @@ TEST(no_descriptors)
 	buf_release(&out);
 }
 
-TESTS_BETWEEN(setup, teardown, replaced, not_replaced, not_read, listed, in_memory, no_descriptors)
+TESTS_BETWEEN(
+	setup, scratch_end, replaced, not_replaced, not_read, listed, in_memory, no_descriptors)

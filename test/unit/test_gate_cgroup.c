@@ -4,59 +4,29 @@
 #include <sys/stat.h>
 
 #include "gate/process/cgroup.h"
+#include "test/unit/scratch.h"
 #include "test/unit/test.h"
-
-static char top[] = "/tmp/poolgate-cgroup-XXXXXX";
-static char proc[256];
-
-static void path_of(char *ret, size_t size, const char *name)
-{
-	(void)snprintf(ret, size, "%s/%s", top, name);
-}
-
-static void put(const char *name, const char *text)
-{
-	char path[512];
-	FILE *f;
-
-	path_of(path, sizeof(path), name);
-	f = fopen(path, "w");
-	assert_non_null(f);
-	assert_true(fputs(text, f) >= 0);
-	assert_int_equal(fclose(f), 0);
-}
 
 static void make(const char *name)
 {
-	char path[512];
-
-	path_of(path, sizeof(path), name);
-	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(mkdir(scratch(name), 0700), 0);
 }
 
 static bool is_there(const char *name)
 {
-	char path[512];
-
-	path_of(path, sizeof(path), name);
-	return access(path, F_OK) == 0;
+	return access(scratch(name), F_OK) == 0;
 }
 
 static void drop(const char *name)
 {
-	char path[512];
-
-	path_of(path, sizeof(path), name);
-	assert_int_equal(remove(path), 0);
+	assert_int_equal(remove(scratch(name)), 0);
 }
 
 static void must_hold(const char *name, const char *text)
 {
-	char path[512], found[64] = "";
-	FILE *f;
+	char found[64] = "";
+	FILE *f = fopen(scratch(name), "r");
 
-	path_of(path, sizeof(path), name);
-	f = fopen(path, "r");
 	assert_non_null(f);
 	assert_non_null(fgets(found, sizeof(found), f));
 	(void)fclose(f);
@@ -65,25 +35,11 @@ static void must_hold(const char *name, const char *text)
 
 FIXTURE(set_up)
 {
-	(void)snprintf(top, sizeof(top), "/tmp/poolgate-cgroup-XXXXXX");
-	assert_non_null(mkdtemp(top));
-	path_of(proc, sizeof(proc), "proc");
+	assert_int_equal(scratch_begin(NULL), 0);
 	make("proc");
 	make("mnt");
 	make("mnt/a");
 	return 0;
-}
-
-FIXTURE(tear_down)
-{
-	static const char *const all[] = {"proc/cgroup", "proc/mountinfo", "proc",
-		"mnt/a/claim-1/cgroup.procs", "mnt/a/claim-1/cgroup.kill", "mnt/a/claim-1", "mnt/a",
-		"mnt"};
-
-	for (size_t i = 0; i < COUNT(all); i++)
-		if (is_there(all[i]))
-			drop(all[i]);
-	return rmdir(top);
 }
 
 /* In mounts MOUNT stands for the place of ours. */
@@ -93,12 +49,12 @@ static int find(const char *cgroup, const char *mounts, struct cgroup_home *ret,
 	char text[2048];
 
 	if (at)
-		(void)snprintf(text, sizeof(text), "%.*s%s/mnt%s", (int)(at - mounts), mounts, top,
-			at + strlen("MOUNT"));
-	put("proc/cgroup", cgroup);
-	put("proc/mountinfo", at ? text : mounts);
+		(void)snprintf(text, sizeof(text), "%.*s%s/mnt%s", (int)(at - mounts), mounts,
+			scratch(""), at + strlen("MOUNT"));
+	scratch_file("proc/cgroup", cgroup);
+	scratch_file("proc/mountinfo", at ? text : mounts);
 	err_clear(err);
-	return cgroup_home_find(proc, ret, err);
+	return cgroup_home_find(scratch("proc"), ret, err);
 }
 
 #define V1 "25 30 0:24 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
@@ -129,7 +85,7 @@ TEST(test_where_there_is_none)
 		assert_string_equal(home.path, "");
 	}
 	drop("proc/cgroup");
-	assert_int_equal(cgroup_home_find(proc, &home, &err), ERR_NOTFOUND);
+	assert_int_equal(cgroup_home_find(scratch("proc"), &home, &err), ERR_NOTFOUND);
 }
 
 /* An old kernel makes folders without that file, as any file system does. What was tried is gone.
@@ -155,9 +111,8 @@ static struct cgroup_home fake_home(void)
 {
 	struct cgroup_home home = {0};
 
-	path_of(home.path, sizeof(home.path), "mnt");
-	home.mount = strlen(home.path);
-	path_of(home.path, sizeof(home.path), "mnt/a");
+	home.mount = strlen(scratch("mnt"));
+	(void)snprintf(home.path, sizeof(home.path), "%s", scratch("mnt/a"));
 	return home;
 }
 
@@ -171,8 +126,8 @@ TEST(test_one_of_a_claim)
 	assert_true(is_there("mnt/a/claim-1"));
 	assert_false(cgroup_enter(folder));
 	cgroup_kill(folder);
-	put("mnt/a/claim-1/cgroup.procs", "");
-	put("mnt/a/claim-1/cgroup.kill", "");
+	scratch_file("mnt/a/claim-1/cgroup.procs", "");
+	scratch_file("mnt/a/claim-1/cgroup.kill", "");
 	assert_true(cgroup_enter(folder));
 	must_hold("mnt/a/claim-1/cgroup.procs", "0");
 	cgroup_kill(folder);
@@ -206,5 +161,5 @@ TEST(test_whose_a_process_is)
 	assert_true(folder[home.mount] == '/' || folder[home.mount] == '\0');
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_where_there_is_none, test_where_they_cannot_be_ended,
+TESTS_BETWEEN(set_up, scratch_end, test_where_there_is_none, test_where_they_cannot_be_ended,
 	test_one_of_a_claim, test_whose_a_process_is)

@@ -2,6 +2,7 @@
 /* test: GPUServer documents: what they become, and what is said about wrong ones. */
 #include <sys/stat.h>
 
+#include "test/unit/scratch.h"
 #include "test/unit/test.h"
 #include "webhook/edge/pool/gpu_servers.h"
 
@@ -256,52 +257,38 @@ TEST(test_refused)
 	}
 }
 
-static void put(const char *dir, const char *file, const char *text)
-{
-	char path[256];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", dir, file);
-	f = fopen(path, "w");
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
-}
-
 TEST(test_files)
 {
-	static const char *const made[] = {
-		"a.yml", "b.yaml", "c.json", "e.yaml", ".hidden.yaml", "notes.txt"};
-	char dir[] = "/tmp/gpu_servers.XXXXXX", path[256];
+	const char *dir, *path;
 	struct arena a;
 	struct inventory inv = {0};
 	struct err e = {0};
 
 	arena_init(&a, 1u << 20);
-	assert_non_null(mkdtemp(dir));
+	assert_int_equal(scratch_begin(NULL), 0);
+	dir = scratch("");
 	assert_int_equal(gpu_servers_load(dir, &a, &inv, NULL, &e), ERR_INVALID);
 	assert_non_null(strstr(e.msg, "*.yaml"));
 
-	put(dir, "b.yaml", ADDR GPUS);
-	put(dir, "a.yml", HEAD "metadata: {name: z}\nspec:\n  address: h:1\n" GPUS);
-	put(dir, "c.json", "{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[]}");
-	put(dir, ".hidden.yaml", "nonsense");
-	put(dir, "notes.txt", "nonsense");
+	scratch_file("b.yaml", ADDR GPUS);
+	scratch_file("a.yml", HEAD "metadata: {name: z}\nspec:\n  address: h:1\n" GPUS);
+	scratch_file("c.json", "{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[]}");
+	scratch_file(".hidden.yaml", "nonsense");
+	scratch_file("notes.txt", "nonsense");
 	if (gpu_servers_load(dir, &a, &inv, NULL, &e) != 0)
 		fail_msg("%s", e.msg);
 	assert_int_equal(inv.n_servers, 2);
 	assert_string_equal(inv.servers[1].name, "z");
 
 	/* a name that comes twice, in two files */
-	put(dir, "d.yaml", ADDR GPUS);
+	scratch_file("d.yaml", ADDR GPUS);
 	assert_int_equal(gpu_servers_load(dir, &a, &inv, NULL, &e), ERR_INVALID);
 	assert_non_null(strstr(e.msg, "b.yaml:1"));
 	assert_non_null(strstr(e.msg, "d.yaml:1"));
-	snprintf(path, sizeof(path), "%s/d.yaml", dir);
-	unlink(path);
+	unlink(scratch("d.yaml"));
 
 	/* what cannot be read */
-	snprintf(path, sizeof(path), "%s/e.yaml", dir);
+	path = scratch("e.yaml");
 	assert_int_equal(mkfifo(path, 0600), 0);
 	assert_int_equal(gpu_servers_load(path, &a, &inv, NULL, &e), ERR_IO);
 	assert_non_null(strstr(e.msg, "not a regular file"));
@@ -310,12 +297,7 @@ TEST(test_files)
 	assert_non_null(strstr(e.msg, "No such file"));
 	assert_int_equal(symlink("/nonexistent", path), 0);
 	assert_int_not_equal(gpu_servers_load(dir, &a, &inv, NULL, &e), 0);
-
-	for (size_t i = 0; i < COUNT(made); i++) {
-		snprintf(path, sizeof(path), "%s/%s", dir, made[i]);
-		remove(path);
-	}
-	assert_int_equal(rmdir(dir), 0);
+	assert_int_equal(scratch_end(NULL), 0);
 	arena_release(&a);
 }
 

@@ -8,6 +8,7 @@
 #include "net/tls_trust.h"
 #include "test/unit/http_fixture.h"
 #include "test/unit/make_pair.h"
+#include "test/unit/scratch.h"
 #include "test/unit/test.h"
 
 #define YEAR (365L * 86400)
@@ -297,7 +298,7 @@ TEST(what_is_loaded)
 	struct tls_session none = {0};
 	struct tls_verdict c = {0};
 	struct err err = {0};
-	char dir[] = "/tmp/tls_trust.XXXXXX", file[64];
+	const char *file;
 	const char *many[TLS_TRUST_NAMES_MAX + 1];
 	struct tls_pem pem = {slice_of(ca.cert), "ca.crt"};
 	FILE *f;
@@ -326,11 +327,11 @@ TEST(what_is_loaded)
 	assert_int_equal(load(t, ca.cert, "a", &err), 0);
 	assert_true(tls_trust_info(t, &info));
 	assert_int_equal(info.generation, 2);
-	assert_non_null(mkdtemp(dir));
-	(void)snprintf(file, sizeof(file), "%s/ca.crt", dir);
+	assert_int_equal(scratch_begin(NULL), 0);
+	file = scratch("ca.crt");
 	assert_int_equal(tls_trust_load_file(t, file, NULL, 0, &err), ERR_NOTFOUND);
 	assert_non_null(strstr(err.msg, file));
-	assert_int_equal(tls_trust_load_file(t, dir, NULL, 0, &err), ERR_IO);
+	assert_int_equal(tls_trust_load_file(t, scratch(""), NULL, 0, &err), ERR_IO);
 	f = fopen(file, "w");
 	assert_non_null(f);
 	assert_true(fprintf(f, "%s%s", old_ca.cert, ca.cert) > 0);
@@ -339,8 +340,7 @@ TEST(what_is_loaded)
 	assert_true(tls_trust_info(t, &info));
 	assert_int_equal(info.certificates, 2);
 	assert_int_equal(info.generation, 3);
-	(void)unlink(file);
-	(void)rmdir(dir);
+	assert_int_equal(scratch_end(NULL), 0);
 	tls_trust_free(t);
 	tls_trust_free(NULL);
 }

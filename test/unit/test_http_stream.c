@@ -8,6 +8,7 @@
 #include "net/http_client.h"
 #include "test/unit/api_fixture.h"
 #include "test/unit/make_pair.h"
+#include "test/unit/scratch.h"
 #include "test/unit/test.h"
 
 struct stream {
@@ -281,18 +282,10 @@ static void *serve_secure(void *arg)
 	}
 }
 
-static void write_file(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "w");
-
-	assert_non_null(f);
-	assert_true(fputs(text, f) >= 0);
-	fclose(f);
-}
-
 TEST(test_client_certificate)
 {
-	char dir[] = "/tmp/poolgate-test-XXXXXX", ca[64], cert[64], key[64], url[64];
+	const char *ca, *cert, *key;
+	char url[64];
 	struct made_pair server, client;
 	struct sockaddr_in addr = {
 		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -305,13 +298,10 @@ TEST(test_client_certificate)
 
 	make_pair(&server, MADE_P256, -60, 3600, 1);
 	make_pair(&client, MADE_P256, -60, 3600, 1);
-	assert_non_null(mkdtemp(dir));
-	snprintf(ca, sizeof(ca), "%s/ca", dir);
-	snprintf(cert, sizeof(cert), "%s/cert", dir);
-	snprintf(key, sizeof(key), "%s/key", dir);
-	write_file(ca, server.cert);
-	write_file(cert, client.cert);
-	write_file(key, client.key);
+	assert_int_equal(scratch_begin(NULL), 0);
+	ca = scratch_file("ca", server.cert);
+	cert = scratch_file("cert", client.cert);
+	key = scratch_file("key", client.key);
 	gnutls_datum_t sc = {(unsigned char *)server.cert, (unsigned)strlen(server.cert)},
 		       sk = {(unsigned char *)server.key, (unsigned)strlen(server.key)};
 	gnutls_certificate_allocate_credentials(&sec.credentials);
@@ -347,7 +337,7 @@ TEST(test_client_certificate)
 	close(sec.fd);
 	gnutls_certificate_free_credentials(sec.credentials);
 	http_client_free(c);
-	unlink(ca), unlink(cert), unlink(key), rmdir(dir);
+	assert_int_equal(scratch_end(NULL), 0);
 }
 
 TESTS(test_slow, test_ends, test_status_and_cuts, test_given_up, test_client_certificate)

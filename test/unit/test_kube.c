@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "kube/kube.h"
 #include "test/unit/api_fixture.h"
+#include "test/unit/scratch.h"
 #include "test/unit/test.h"
 
 struct fixture {
@@ -168,15 +169,6 @@ TEST(test_no_answer)
 	assert_int_equal(kube_get(fix.k, "/b", 1000, NULL, &fix.e), 0);
 }
 
-static void write_token(const char *path, const char *text)
-{
-	FILE *file = fopen(path, "w");
-
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
-}
-
 TEST(test_token_file)
 {
 	char path[] = "/tmp/poolgate-test-XXXXXX";
@@ -186,11 +178,11 @@ TEST(test_token_file)
 	close(fd);
 	fix.config.token_file = path;
 	fix.config.token = "not this";
-	write_token(path, " first\n");
+	write_text(path, " first\n");
 	api_expect(fix.api, "GET", "/a", 200, "{}");
 	assert_int_equal(kube_get(fix.k, "/a", 1000, NULL, &fix.e), 0);
 	assert_string_equal(api_seen(fix.api, 0)->token, "first");
-	write_token(path, "second\n");
+	write_text(path, "second\n");
 	api_expect(fix.api, "GET", "/a", 200, "{}");
 	assert_int_equal(kube_get(fix.k, "/a", 1000, NULL, &fix.e), 0);
 	assert_string_equal(api_seen(fix.api, 1)->token, "second");

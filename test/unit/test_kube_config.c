@@ -6,48 +6,27 @@
 #include "base/buf.h"
 #include "base/files.h"
 #include "kube/kube_config.h"
+#include "test/unit/scratch.h"
 #include "test/unit/test.h"
-
-static char dir[] = "/tmp/poolgate-test-XXXXXX";
-
-static const char *file(const char *name, const char *text)
-{
-	static char path[128];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	if (!text) {
-		unlink(path);
-		return path;
-	}
-	f = fopen(path, "w");
-	assert_non_null(f);
-	assert_true(fputs(text, f) >= 0);
-	fclose(f);
-	return path;
-}
 
 TEST(test_in_cluster)
 {
 	struct kube_config c;
 	struct err e = {0};
-	char expected[128];
 
-	file("token", "abc\n");
-	file("namespace", "poolgate-system\n");
-	file("ca.crt", "PEM");
-	if (kube_config_in_cluster("10.96.0.1", "443", dir, &c, &e) != 0)
+	scratch_file("token", "abc\n");
+	scratch_file("namespace", "poolgate-system\n");
+	scratch_file("ca.crt", "PEM");
+	if (kube_config_in_cluster("10.96.0.1", "443", scratch(""), &c, &e) != 0)
 		fail_msg("%s", e.msg);
 	assert_string_equal(c.server, "https://10.96.0.1:443");
-	snprintf(expected, sizeof(expected), "%s/ca.crt", dir);
-	assert_string_equal(c.ca_file, expected);
-	snprintf(expected, sizeof(expected), "%s/token", dir);
-	assert_string_equal(c.token_file, expected);
+	assert_string_equal(c.ca_file, scratch("ca.crt"));
+	assert_string_equal(c.token_file, scratch("token"));
 	assert_string_equal(c.namespace, "poolgate-system");
 	assert_null(c.token);
 	assert_null(c.cert_file);
 	kube_config_release(&c);
-	assert_int_equal(kube_config_in_cluster("fd00::1", "6443", dir, &c, &e), 0);
+	assert_int_equal(kube_config_in_cluster("fd00::1", "6443", scratch(""), &c, &e), 0);
 	assert_string_equal(c.server, "https://[fd00::1]:6443");
 	kube_config_release(&c);
 }
@@ -61,23 +40,26 @@ TEST(test_not_in_cluster)
 	struct err e = {0};
 
 	for (size_t i = 0; i < COUNT(places); i++) {
-		assert_int_equal(kube_config_in_cluster(places[i][0], places[i][1], dir, &c, &e),
+		assert_int_equal(
+			kube_config_in_cluster(places[i][0], places[i][1], scratch(""), &c, &e),
 			ERR_INVALID);
 		kube_config_release(&c);
 	}
-	assert_int_equal(kube_config_in_cluster(NULL, NULL, dir, &c, &e), ERR_INVALID);
+	assert_int_equal(kube_config_in_cluster(NULL, NULL, scratch(""), &c, &e), ERR_INVALID);
 	assert_non_null(strstr(e.msg, "kubeconfig"));
 	kube_config_release(&c);
 	for (size_t i = 0; i < 3; i++) {
 		for (size_t k = 0; k < 3; k++)
-			file(files[k], k == i ? NULL : "text");
-		assert_int_equal(kube_config_in_cluster("h", "1", dir, &c, &e), ERR_NOTFOUND);
+			scratch_file(files[k], "text");
+		assert_int_equal(unlink(scratch(files[i])), 0);
+		assert_int_equal(
+			kube_config_in_cluster("h", "1", scratch(""), &c, &e), ERR_NOTFOUND);
 		assert_non_null(strstr(e.msg, files[i]));
 		kube_config_release(&c);
 	}
-	file("token", "\n");
-	file("ca.crt", "text");
-	assert_int_equal(kube_config_in_cluster("h", "1", dir, &c, &e), ERR_INVALID);
+	scratch_file("token", "\n");
+	scratch_file("ca.crt", "text");
+	assert_int_equal(kube_config_in_cluster("h", "1", scratch(""), &c, &e), ERR_INVALID);
 	kube_config_release(&c);
 	kube_config_release(&c);
 }
@@ -104,20 +86,17 @@ TEST(test_files)
 {
 	struct kube_config c;
 	struct err e = {0};
-	char expected[128];
 
-	if (kube_config_load(file("config", HEAD CLUSTERS
+	if (kube_config_load(scratch_file("config", HEAD CLUSTERS
 				     "    certificate-authority: pki/ca.crt\n" USERS
 				     "    client-certificate: /abs/me.crt\n    client-key: me.key\n"
 				     "    token: \"\"\n"),
 		    &c, &e) != 0)
 		fail_msg("%s", e.msg);
 	assert_string_equal(c.server, "https://127.0.0.1:6443");
-	snprintf(expected, sizeof(expected), "%s/pki/ca.crt", dir);
-	assert_string_equal(c.ca_file, expected);
+	assert_string_equal(c.ca_file, scratch("pki/ca.crt"));
 	assert_string_equal(c.cert_file, "/abs/me.crt");
-	snprintf(expected, sizeof(expected), "%s/me.key", dir);
-	assert_string_equal(c.key_file, expected);
+	assert_string_equal(c.key_file, scratch("me.key"));
 	assert_string_equal(c.namespace, "tools");
 	assert_null(c.token);
 	assert_null(c.token_file);
@@ -130,7 +109,7 @@ TEST(test_insecure)
 	struct kube_config c;
 	struct err e = {0};
 
-	if (kube_config_load(file("config", HEAD CLUSTERS
+	if (kube_config_load(scratch_file("config", HEAD CLUSTERS
 				     "    insecure-skip-tls-verify: true\n" USERS "    token: t\n"),
 		    &c, &e) != 0)
 		fail_msg("%s", e.msg);
@@ -150,11 +129,11 @@ TEST(test_inline)
 	char *text;
 	int fd;
 
-	if (kube_config_load(
-		    file("config", HEAD CLUSTERS "    certificate-authority: ignored\n"
-						 "    certificate-authority-data: Y2E=\n" USERS
-						 "    client-certificate-data: Y2VydA==\n"
-						 "    client-key-data: a2V5\n    token: secret\n"),
+	if (kube_config_load(scratch_file("config", HEAD CLUSTERS
+				     "    certificate-authority: ignored\n"
+				     "    certificate-authority-data: Y2E=\n" USERS
+				     "    client-certificate-data: Y2VydA==\n"
+				     "    client-key-data: a2V5\n    token: secret\n"),
 		    &c, &e) != 0)
 		fail_msg("%s", e.msg);
 	text = text_of(c.ca_file);
@@ -174,7 +153,7 @@ TEST(test_inline)
 	kube_config_release(&c);
 	assert_int_equal(fstat(fd, &st), -1);
 	/* The file counts more than the token. */
-	assert_int_equal(kube_config_load(file("config", HEAD CLUSTERS USERS
+	assert_int_equal(kube_config_load(scratch_file("config", HEAD CLUSTERS USERS
 						  "    token: secret\n    tokenFile: t\n"),
 				 &c, &e),
 		0);
@@ -185,9 +164,10 @@ TEST(test_inline)
 	/* JSON, and nobody in particular. */
 	assert_int_equal(
 		kube_config_load(
-			file("config", "{\"current-context\":\"a\",\"contexts\":[{\"name\":\"a\","
-				       "\"context\":{\"cluster\":\"b\"}}],\"clusters\":[{\"name\":"
-				       "\"b\",\"cluster\":{\"server\":\"http://h:1\"}}]}"),
+			scratch_file("config",
+				"{\"current-context\":\"a\",\"contexts\":[{\"name\":\"a\","
+				"\"context\":{\"cluster\":\"b\"}}],\"clusters\":[{\"name\":"
+				"\"b\",\"cluster\":{\"server\":\"http://h:1\"}}]}"),
 			&c, &e),
 		0);
 	assert_string_equal(c.server, "http://h:1");
@@ -237,30 +217,16 @@ TEST(test_refused)
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct err e = {0};
-		int rc = kube_config_load(file("config", cases[i].text), &c, &e);
+		int rc = kube_config_load(scratch_file("config", cases[i].text), &c, &e);
 
 		if (rc != cases[i].code || !strstr(e.msg, cases[i].say))
 			fail_msg("case %zu: %d, %s", i, rc, e.msg);
 		kube_config_release(&c);
 	}
 	struct err e = {0};
-	assert_int_equal(kube_config_load(file("config", NULL), &c, &e), ERR_NOTFOUND);
+	assert_int_equal(kube_config_load(scratch("none"), &c, &e), ERR_NOTFOUND);
 	kube_config_release(&c);
 }
 
-FIXTURE(setup)
-{
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-FIXTURE(teardown)
-{
-	static const char *const names[] = {"token", "namespace", "ca.crt", "config"};
-
-	for (size_t i = 0; i < 4; i++)
-		file(names[i], NULL);
-	return rmdir(dir);
-}
-
-TESTS_WITHIN(setup, teardown, test_in_cluster, test_not_in_cluster, test_files, test_insecure,
-	test_inline, test_refused)
+TESTS_WITHIN(scratch_begin, scratch_end, test_in_cluster, test_not_in_cluster, test_files,
+	test_insecure, test_inline, test_refused)
