@@ -4,6 +4,10 @@
 #include "test/unit/test.h"
 #include "webhook/core/pod/foreign.h"
 
+static struct fixture fix;
+
+FIXTURES(fixture_init, fixture_release)
+
 #define L(members) "{'resources':{'limits':{" members "}}}"
 #define R(members) "{'resources':{'requests':{" members "}}}"
 #define LR(limits, requests) "{'resources':{'limits':{" limits "},'requests':{" requests "}}}"
@@ -56,18 +60,15 @@ static int read_one(struct fixture *f, const char *container, const struct forei
 
 TEST(test_good)
 {
-	struct fixture f;
-
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(good); i++) {
 		struct foreign_terms terms = {16000, FOREIGN_ALL, good[i].usual};
 		struct gpu_request r;
 		struct warnings w;
 
-		if (read_one(&f, good[i].container, &terms, &w, &r) < 0)
-			fail_msg("row %zu: %s: %s", i, f.err.path, f.err.msg);
+		if (read_one(&fix, good[i].container, &terms, &w, &r) < 0)
+			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
 		assert_true(r.asks && r.foreign);
-		assert_true(foreign_asks(&f.json, json_root(&f.json), FOREIGN_ALL));
+		assert_true(foreign_asks(&fix.json, json_root(&fix.json), FOREIGN_ALL));
 		if (r.amount != good[i].amount || r.percent != good[i].percent ||
 			r.memory_mb != good[i].mb || r.units != good[i].units)
 			fail_msg("row %zu: %u %u %llu %llu", i, r.amount, r.percent,
@@ -75,13 +76,12 @@ TEST(test_good)
 		assert_int_equal(w.n, good[i].warnings);
 		/* where nothing is accepted it is as if the keys were not there */
 		terms.accepts = 0;
-		assert_false(foreign_asks(&f.json, json_root(&f.json), 0));
-		assert_int_equal(foreign_read(&f.json, json_root(&f.json), &terms, &f.scratch, &w,
-					 &r, &f.err),
+		assert_false(foreign_asks(&fix.json, json_root(&fix.json), 0));
+		assert_int_equal(foreign_read(&fix.json, json_root(&fix.json), &terms, &fix.scratch,
+					 &w, &r, &fix.err),
 			0);
 		assert_false(r.asks || r.foreign);
 	}
-	fixture_release(&f);
 }
 
 /* A container asks for none of these. */
@@ -90,16 +90,13 @@ TEST(test_nothing_is_asked)
 	static const char *const none[] = {L(GPU("0")), L(GPU("'0'") "," MEM("3000")),
 		L(GPU("null")), L(MEM("0")), L("'cpu':1"), "{}", L("'bitfusion.io/gpu-amount':1"),
 		L("'nvidia.com/mig-1g.5gb':1")};
-	struct fixture f;
 
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(none); i++) {
-		const struct json_node *node = fixture_pod(&f, none[i]);
+		const struct json_node *node = fixture_pod(&fix, none[i]);
 
-		if (foreign_asks(&f.json, node, FOREIGN_ALL))
+		if (foreign_asks(&fix.json, node, FOREIGN_ALL))
 			fail_msg("row %zu", i);
 	}
-	fixture_release(&f);
 }
 
 #define AT(side, name) "/resources/" side "/nvidia.com~1" name
@@ -136,42 +133,35 @@ static const struct {
 
 TEST(test_bad)
 {
-	struct fixture f;
-
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(bad); i++) {
 		struct foreign_terms terms = {bad[i].total, FOREIGN_ALL, 0};
 		struct gpu_request r;
 		struct warnings w;
 
-		f.err = (struct err){0};
-		if (read_one(&f, bad[i].container, &terms, &w, &r) != ERR_INVALID)
+		fix.err = (struct err){0};
+		if (read_one(&fix, bad[i].container, &terms, &w, &r) != ERR_INVALID)
 			fail_msg("row %zu is read", i);
-		if (strcmp(f.err.path, bad[i].path) != 0 || !strstr(f.err.msg, bad[i].says))
-			fail_msg("row %zu: %s: %s", i, f.err.path, f.err.msg);
-		assert_true(foreign_asks(&f.json, json_root(&f.json), FOREIGN_ALL));
+		if (strcmp(fix.err.path, bad[i].path) != 0 || !strstr(fix.err.msg, bad[i].says))
+			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
+		assert_true(foreign_asks(&fix.json, json_root(&fix.json), FOREIGN_ALL));
 	}
-	fixture_release(&f);
 }
 
 /* By the plan alone, whatever the policy says now: the same keys come to the same again. */
 TEST(test_read_again)
 {
-	struct fixture f;
-
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(good); i++) {
 		struct foreign_terms terms = {16000, FOREIGN_ALL, good[i].usual};
 		struct plan_container pc = {0};
 		struct gpu_request r, again;
 		struct warnings w;
 
-		assert_int_equal(read_one(&f, good[i].container, &terms, &w, &r), 0);
+		assert_int_equal(read_one(&fix, good[i].container, &terms, &w, &r), 0);
 		pc.percent = r.percent;
 		pc.memory_mb = r.memory_mb;
 		pc.foreign = r.foreign;
 		terms = foreign_terms_again(&pc, 16000);
-		assert_int_equal(read_one(&f, good[i].container, &terms, &w, &again), 0);
+		assert_int_equal(read_one(&fix, good[i].container, &terms, &w, &again), 0);
 		if (again.amount != r.amount || again.percent != r.percent ||
 			again.memory_mb != r.memory_mb)
 			fail_msg("row %zu: %u %llu", i, again.percent,
@@ -179,7 +169,6 @@ TEST(test_read_again)
 	}
 	assert_int_equal(
 		foreign_terms_again(&(struct plan_container){.percent = 50}, 1).accepts, 0);
-	fixture_release(&f);
 }
 
-TESTS(test_good, test_nothing_is_asked, test_bad, test_read_again)
+TESTS_BETWEEN(set_up, tear_down, test_good, test_nothing_is_asked, test_bad, test_read_again)

@@ -4,6 +4,10 @@
 #include "test/unit/test.h"
 #include "webhook/core/pod/gpu_request.h"
 
+static struct fixture fix;
+
+FIXTURES(fixture_init, fixture_release)
+
 #define L(members) "{'resources':{'limits':{" members "}}}"
 #define R(members) "{'resources':{'requests':{" members "}}}"
 #define LR(limits, requests) "{'resources':{'limits':{" limits "},'requests':{" requests "}}}"
@@ -67,25 +71,21 @@ static int read_one(struct fixture *f, const char *container, uint64_t total, st
 
 TEST(test_good)
 {
-	struct fixture f;
-
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(good); i++) {
 		struct gpu_request r;
 		struct warnings w;
 
-		if (read_one(&f, good[i].container, good[i].total, &w, &r) < 0)
-			fail_msg("row %zu: %s: %s", i, f.err.path, f.err.msg);
+		if (read_one(&fix, good[i].container, good[i].total, &w, &r) < 0)
+			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
 		assert_true(r.asks);
-		assert_true(gpu_request_asks(&f.json, json_root(&f.json)));
-		assert_true(gpu_request_holds_up(&f.json, json_root(&f.json)));
+		assert_true(gpu_request_asks(&fix.json, json_root(&fix.json)));
+		assert_true(gpu_request_holds_up(&fix.json, json_root(&fix.json)));
 		if (r.amount != good[i].amount || r.percent != good[i].percent ||
 			r.memory_mb != good[i].mb || r.units != good[i].units)
 			fail_msg("row %zu: %u %u %llu %llu", i, r.amount, r.percent,
 				(unsigned long long)r.memory_mb, (unsigned long long)r.units);
 		assert_int_equal(w.n, good[i].warnings);
 	}
-	fixture_release(&f);
 }
 
 #define AT(side, name) "/resources/" side "/bitfusion.io~1gpu-" name
@@ -153,39 +153,32 @@ TEST(test_long_values)
 			"limits say 1.00000000000000000000000000000000000000 and requests "
 			"2.00000000000000000000000000000000000000;"},
 	};
-	struct fixture f;
 
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		struct gpu_request r;
 		struct warnings w;
 
-		assert_int_equal(read_one(&f, rows[i].container, 16000, &w, &r), ERR_INVALID);
-		if (!strstr(f.err.msg, rows[i].says))
-			fail_msg("row %zu says %s", i, f.err.msg);
+		assert_int_equal(read_one(&fix, rows[i].container, 16000, &w, &r), ERR_INVALID);
+		if (!strstr(fix.err.msg, rows[i].says))
+			fail_msg("row %zu says %s", i, fix.err.msg);
 	}
-	fixture_release(&f);
 }
 
 TEST(test_bad)
 {
-	struct fixture f;
-
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(bad); i++) {
 		struct gpu_request r = {.amount = 77};
 		struct warnings w;
-		int rc = read_one(&f, bad[i].container, bad[i].total, &w, &r);
+		int rc = read_one(&fix, bad[i].container, bad[i].total, &w, &r);
 
 		if (rc != ERR_INVALID)
 			fail_msg("row %zu gives %d", i, rc);
-		if (strcmp(f.err.path, bad[i].path) != 0)
-			fail_msg("row %zu: path %s", i, f.err.path);
-		if (!strstr(f.err.msg, bad[i].says))
-			fail_msg("row %zu says %s", i, f.err.msg);
+		if (strcmp(fix.err.path, bad[i].path) != 0)
+			fail_msg("row %zu: path %s", i, fix.err.path);
+		if (!strstr(fix.err.msg, bad[i].says))
+			fail_msg("row %zu says %s", i, fix.err.msg);
 		assert_int_equal(r.amount, 77);
 	}
-	fixture_release(&f);
 }
 
 static const char *const silent[] = {"{}", "{'resources':null}", "{'resources':{}}",
@@ -194,23 +187,19 @@ static const char *const silent[] = {"{}", "{'resources':null}", "{'resources':{
 
 TEST(test_containers_that_ask_for_nothing)
 {
-	struct fixture f;
-
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(silent); i++) {
 		struct gpu_request r;
 		struct warnings w;
 
-		assert_int_equal(read_one(&f, silent[i], 16000, &w, &r), 0);
+		assert_int_equal(read_one(&fix, silent[i], 16000, &w, &r), 0);
 		assert_false(r.asks);
 		assert_int_equal(r.units, 0);
-		assert_false(gpu_request_asks(&f.json, json_root(&f.json)));
-		assert_false(gpu_request_holds_up(&f.json, json_root(&f.json)));
+		assert_false(gpu_request_asks(&fix.json, json_root(&fix.json)));
+		assert_false(gpu_request_holds_up(&fix.json, json_root(&fix.json)));
 	}
-	fixture_pod(&f, L(N("'0'") "," P("0") "," M("-1")));
-	assert_true(gpu_request_asks(&f.json, json_root(&f.json)));
-	assert_false(gpu_request_holds_up(&f.json, json_root(&f.json)));
-	fixture_release(&f);
+	fixture_pod(&fix, L(N("'0'") "," P("0") "," M("-1")));
+	assert_true(gpu_request_asks(&fix.json, json_root(&fix.json)));
+	assert_false(gpu_request_holds_up(&fix.json, json_root(&fix.json)));
 }
 
 /* The least u with u * total >= mb * n * 100, for every memory and up to 8 GPUs. */
@@ -234,5 +223,5 @@ TEST(test_units_by_memory)
 	assert_int_equal(gpu_units(3, 33, 0, 0), 99);
 }
 
-TESTS(test_good, test_long_values, test_bad, test_containers_that_ask_for_nothing,
-	test_units_by_memory)
+TESTS_BETWEEN(set_up, tear_down, test_good, test_long_values, test_bad,
+	test_containers_that_ask_for_nothing, test_units_by_memory)

@@ -5,6 +5,10 @@
 #include "test/unit/test.h"
 #include "webhook/core/validate/workload.h"
 
+static struct fixture fix;
+
+FIXTURES(fixture_init, fixture_release)
+
 #define POD(annotations, resources)                                                                \
 	"{'metadata':{'name':'p','labels':{},'annotations':{" annotations                          \
 	"}},'spec':{'containers':[{'name':'a','command':['python','t.py'],'resources':{" resources \
@@ -43,27 +47,23 @@ static const struct {
 
 TEST(test_refused)
 {
-	struct fixture f;
-
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		int rc = fixture_mutate(&f, cases[i].pod);
+		int rc = fixture_mutate(&fix, cases[i].pod);
 
 		for (int hook = 0; hook < 2; hook++) {
 			if (hook && !cases[i].path)
 				continue;
 			if (hook)
-				rc = fixture_validate(&f, cases[i].pod);
+				rc = fixture_validate(&fix, cases[i].pod);
 			if (rc != (cases[i].path ? ERR_INVALID : 0))
-				fail_msg("row %zu gives %d: %s", i, rc, f.err.msg);
+				fail_msg("row %zu gives %d: %s", i, rc, fix.err.msg);
 			if (!cases[i].path)
 				continue;
-			assert_string_equal(f.err.path, cases[i].path);
-			if (!strstr(f.err.msg, cases[i].says))
-				fail_msg("row %zu says %s", i, f.err.msg);
+			assert_string_equal(fix.err.path, cases[i].path);
+			if (!strstr(fix.err.msg, cases[i].says))
+				fail_msg("row %zu says %s", i, fix.err.msg);
 		}
 	}
-	fixture_release(&f);
 }
 
 static bool warned(const struct warnings *w, const char *piece)
@@ -76,18 +76,14 @@ static bool warned(const struct warnings *w, const char *piece)
 
 TEST(test_warned)
 {
-	struct fixture f;
-
-	fixture_init(&f);
 	assert_int_equal(
-		fixture_mutate(&f, POD(ON ",'auto-management/injection':'x'", ASKS "}")), 0);
-	assert_true(warned(&f.mutation.warnings, "auto-management/injection means nothing here"));
-	assert_int_equal(fixture_validate(&f, POD("'auto-management/Bitfusion':'all'",
-						      ASKS ",'bitfusion.io/gpu-precent':25}")),
+		fixture_mutate(&fix, POD(ON ",'auto-management/injection':'x'", ASKS "}")), 0);
+	assert_true(warned(&fix.mutation.warnings, "auto-management/injection means nothing here"));
+	assert_int_equal(fixture_validate(&fix, POD("'auto-management/Bitfusion':'all'",
+							ASKS ",'bitfusion.io/gpu-precent':25}")),
 		0);
-	assert_true(warned(&f.validation.warnings, "is written auto-management/bitfusion"));
-	assert_true(warned(&f.validation.warnings, "\"bitfusion.io/gpu-percent\"?"));
-	fixture_release(&f);
+	assert_true(warned(&fix.validation.warnings, "is written auto-management/bitfusion"));
+	assert_true(warned(&fix.validation.warnings, "\"bitfusion.io/gpu-percent\"?"));
 }
 
 /* old and new annotations; is the update refused? */
@@ -104,9 +100,6 @@ static const struct {
 
 TEST(test_updates)
 {
-	struct fixture f;
-
-	fixture_init(&f);
 	for (size_t i = 0; i < COUNT(updates); i++) {
 		struct buf b;
 		struct review r = {0};
@@ -117,38 +110,35 @@ TEST(test_updates)
 			"{'old':{'metadata':{'annotations':{%s}},'spec':{'containers':[]}},"
 			"'new':{'metadata':{'annotations':{%s}},'spec':{'containers':[]}}}",
 			updates[i].old, updates[i].now);
-		(void)fixture_pod(&f, b.data);
-		r.j = &f.json;
+		(void)fixture_pod(&fix, b.data);
+		r.j = &fix.json;
 		r.object = json_get(r.j, json_root(r.j), SLICE("new"));
 		r.old_object = json_get(r.j, json_root(r.j), SLICE("old"));
 		r.namespace = SLICE("ml");
-		rc = validate_update(&f.world, &r, &f.scratch, &f.err);
+		rc = validate_update(&fix.world, &r, &fix.scratch, &fix.err);
 		if (rc != (updates[i].refused ? ERR_INVALID : 0))
-			fail_msg("row %zu gives %d: %s", i, rc, f.err.msg);
+			fail_msg("row %zu gives %d: %s", i, rc, fix.err.msg);
 		buf_release(&b);
 	}
-	fixture_release(&f);
 }
 
 TEST(test_workloads)
 {
-	struct fixture f;
 	struct warnings w = {0};
 	struct workload load;
 	const struct json_node *o;
 
-	fixture_init(&f);
-	o = fixture_pod(&f,
+	o = fixture_pod(&fix,
 		"{'metadata':{'annotations':{'auto-management/"
 		"bitfusion':'all'}},'spec':{'template':"
 		"{'metadata':{},'spec':{'containers':[{'name':'a','resources':{'limits':{"
 		"'bitfusion.io/gpu-amout':1}}}]}}}}");
-	assert_true(workload_read(&f.json, o, SLICE("Deployment"), &load));
-	assert_int_equal(
-		workload_warn(&f.world, &f.json, &load, SLICE("ml"), &f.scratch, &w, &f.err), 0);
+	assert_true(workload_read(&fix.json, o, SLICE("Deployment"), &load));
+	assert_int_equal(workload_warn(&fix.world, &fix.json, &load, SLICE("ml"), &fix.scratch, &w,
+				 &fix.err),
+		0);
 	assert_true(warned(&w, "stands on the workload itself"));
 	assert_true(warned(&w, "\"bitfusion.io/gpu-amount\"?"));
-	fixture_release(&f);
 }
 
-TESTS(test_refused, test_warned, test_updates, test_workloads)
+TESTS_BETWEEN(set_up, tear_down, test_refused, test_warned, test_updates, test_workloads)

@@ -154,17 +154,7 @@ static bool asked_from(struct fixture *f, const char *version)
 
 static struct fixture fix;
 
-FIXTURE(set_up)
-{
-	fixture_init(&fix);
-	return 0;
-}
-
-FIXTURE(tear_down)
-{
-	fixture_release(&fix);
-	return 0;
-}
+FIXTURES(fixture_init, fixture_release)
 
 TEST(test_follow)
 {
