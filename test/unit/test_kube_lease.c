@@ -145,26 +145,44 @@ static int handle(void *ctx, const struct api_request *req, struct api_reply *re
 	return 0;
 }
 
-static void set_lease(struct fake *f, const char *spec)
+static struct fake *fake; /* of a test */
+
+/* So is everybody (or the candidate with this token) served from now on: 503, no answer in time.
+ * NULL: as they should be. */
+static void go_away(const char *who)
 {
-	api_lock(f->api);
-	put_text(&f->spec, slice_of(spec));
-	f->exists = spec != NULL;
-	f->version++;
-	api_unlock(f->api);
+	api_lock(fake->api);
+	fake->away_for = who;
+	api_unlock(fake->api);
+}
+
+static void hang(const char *who)
+{
+	api_lock(fake->api);
+	fake->hangs_for = who;
+	api_unlock(fake->api);
+}
+
+static void set_lease(const char *spec)
+{
+	api_lock(fake->api);
+	put_text(&fake->spec, slice_of(spec));
+	fake->exists = spec != NULL;
+	fake->version++;
+	api_unlock(fake->api);
 }
 
 /* A member of the spec as it is spelled; "" when there is none. */
-static const char *spec_of(struct fake *f, const char *key, char ret[static 128])
+static const char *spec_of(const char *key, char ret[static 128])
 {
 	struct json j = {0};
 	struct err err = {0};
 	char *copy;
 
-	api_lock(f->api);
-	assert_non_null(f->spec);
-	assert_int_equal(json_read_copy(&j, f->spec, strlen(f->spec), 1000, &copy, &err), 0);
-	api_unlock(f->api);
+	api_lock(fake->api);
+	assert_non_null(fake->spec);
+	assert_int_equal(json_read_copy(&j, fake->spec, strlen(fake->spec), 1000, &copy, &err), 0);
+	api_unlock(fake->api);
 	(void)snprintf(ret, 128, "%.*s",
 		(int)json_raw(&j, json_get(&j, json_root(&j), slice_of(key))).len,
 		json_get(&j, json_root(&j), slice_of(key))
@@ -175,22 +193,12 @@ static const char *spec_of(struct fake *f, const char *key, char ret[static 128]
 	return ret;
 }
 
-static struct fake *fake_new(void)
+static void says(const char *key, const char *value)
 {
-	struct fake *f = calloc(1, sizeof(*f));
+	char text[128];
 
-	assert_non_null(f);
-	f->dice = 1;
-	f->api = api_start(handle, f);
-	return f;
-}
-
-static void fake_free(struct fake *f)
-{
-	api_stop(f->api);
-	free(f->spec);
-	free(f->labels);
-	free(f);
+	if (strcmp(spec_of(key, text), value) != 0)
+		fail_msg("%s is %s, expected %s", key, text, value);
 }
 
 /* ---- candidates ---- */
@@ -235,7 +243,7 @@ static void on_lost(void *ctx)
 	atomic_fetch_sub(&leaders, 1);
 }
 
-static void join(struct candidate *c, struct fake *f, const char *name)
+static void join(struct candidate *c, const char *name)
 {
 	struct err err = {0};
 	struct kube_lease_config cfg = {.log = &quiet,
@@ -250,7 +258,7 @@ static void join(struct candidate *c, struct fake *f, const char *name)
 
 	memset(c, 0, sizeof(*c));
 	(void)snprintf(c->name, sizeof(c->name), "%s", name);
-	api_config(f->api, &c->config);
+	api_config(fake->api, &c->config);
 	c->config.token = c->name;
 	assert_int_equal(kube_new(&c->config, &c->kube, &err), 0);
 	cfg.kube = c->kube;
@@ -283,6 +291,12 @@ static bool leads_by(struct candidate *c, bool want, int64_t ms)
 #define LEADS(c) assert_true(leads_by(c, true, 5000))
 #define LEADS_NOT(c) assert_true(leads_by(c, false, 5000))
 
+static void lead(struct candidate *c, const char *name)
+{
+	join(c, name);
+	LEADS(c);
+}
+
 FIXTURE(setup)
 {
 	log_init(&quiet, -1);
@@ -292,7 +306,10 @@ FIXTURE(setup)
 	atomic_store(&measuring, true);
 	if (pthread_create(&measurer, NULL, measure, NULL) != 0)
 		return -1;
-	*state = fake_new();
+	fake = calloc(1, sizeof(*fake));
+	assert_non_null(fake);
+	fake->dice = 1;
+	fake->api = api_start(handle, fake);
 	return 0;
 }
 
@@ -300,7 +317,10 @@ FIXTURE(teardown)
 {
 	atomic_store(&measuring, false);
 	(void)pthread_join(measurer, NULL);
-	fake_free(*state);
+	api_stop(fake->api);
+	free(fake->spec);
+	free(fake->labels);
+	free(fake);
 	return 0;
 }
 
@@ -308,65 +328,57 @@ FIXTURE(teardown)
 
 TEST(alone)
 {
-	struct fake *f = *state;
 	struct candidate a;
 	char acquired[128], renewed[128], text[128];
 	int64_t changed;
 
-	join(&a, f, "a");
-	LEADS(&a);
+	lead(&a, "a");
 	assert_true(kube_lease_held(a.lease));
-	assert_int_equal(api_seen_of(f->api, "POST", PATH), 1);
-	assert_string_equal(spec_of(f, "holderIdentity", text), "\"a\"");
-	assert_string_equal(spec_of(f, "leaseDurationSeconds", text), "1");
-	assert_string_equal(spec_of(f, "leaseTransitions", text), "0");
-	(void)spec_of(f, "acquireTime", acquired);
-	(void)spec_of(f, "renewTime", renewed);
+	assert_int_equal(api_seen_of(fake->api, "POST", PATH), 1);
+	says("holderIdentity", "\"a\"");
+	says("leaseDurationSeconds", "1");
+	says("leaseTransitions", "0");
+	(void)spec_of("acquireTime", acquired);
+	(void)spec_of("renewTime", renewed);
 	assert_string_equal(acquired, renewed);
 	assert_int_equal(strlen(acquired), strlen("\"2026-11-21T09:30:00.123456Z\""));
 	changed = kube_lease_changed_ms(a.lease);
 	assert_true(changed > 0);
-	assert_true(api_wait(f->api, "PUT", PATH "/l", 3));
-	assert_string_equal(spec_of(f, "acquireTime", text), acquired);
-	assert_string_not_equal(spec_of(f, "renewTime", text), renewed);
-	assert_string_equal(spec_of(f, "leaseTransitions", text), "0");
+	assert_true(api_wait(fake->api, "PUT", PATH "/l", 3));
+	says("acquireTime", acquired);
+	assert_string_not_equal(spec_of("renewTime", text), renewed);
+	says("leaseTransitions", "0");
 	assert_true(kube_lease_changed_ms(a.lease) > changed);
 	/* Who leads knows the record: no GET between the writes. */
-	assert_int_equal(api_seen_of(f->api, "GET", "*"), 1);
+	assert_int_equal(api_seen_of(fake->api, "GET", "*"), 1);
 	leave(&a);
-	assert_string_equal(spec_of(f, "holderIdentity", text), "\"\"");
-	assert_string_equal(spec_of(f, "leaseDurationSeconds", text), "1");
-	assert_string_equal(spec_of(f, "leaseTransitions", text), "0");
+	says("holderIdentity", "\"\"");
+	says("leaseDurationSeconds", "1");
+	says("leaseTransitions", "0");
 	assert_int_equal(atomic_load(&a.gains), 1);
 }
 
 TEST(what_others_wrote_stays)
 {
-	struct fake *f = *state;
 	struct candidate a;
-	char text[128];
 
-	f->labels = strdup("{\"team\":\"x\"}");
-	set_lease(f, "{\"holderIdentity\":\"\",\"leaseTransitions\":4,\"strategy\":\"S\"}");
-	join(&a, f, "a");
-	LEADS(&a);
-	assert_string_equal(spec_of(f, "leaseTransitions", text), "5");
-	assert_string_equal(spec_of(f, "strategy", text), "\"S\"");
+	fake->labels = strdup("{\"team\":\"x\"}");
+	set_lease("{\"holderIdentity\":\"\",\"leaseTransitions\":4,\"strategy\":\"S\"}");
+	lead(&a, "a");
+	says("leaseTransitions", "5");
+	says("strategy", "\"S\"");
 	leave(&a);
-	assert_string_equal(f->labels, "{\"team\":\"x\"}");
-	assert_string_equal(spec_of(f, "strategy", text), "\"S\"");
+	assert_string_equal(fake->labels, "{\"team\":\"x\"}");
+	says("strategy", "\"S\"");
 }
 
 TEST(released_to_the_next)
 {
-	struct fake *f = *state;
 	struct candidate a, b;
-	char text[128];
 	int64_t stopped;
 
-	join(&a, f, "a");
-	LEADS(&a);
-	join(&b, f, "b");
+	lead(&a, "a");
+	join(&b, "b");
 	api_nap(DURATION_MS + 300);
 	assert_true(atomic_load(&a.leads));
 	assert_false(atomic_load(&b.leads));
@@ -378,8 +390,8 @@ TEST(released_to_the_next)
 	/* Not only when a's time has passed. */
 	assert_true(atomic_load(&b.gained_ms) - stopped < DURATION_MS - RETRY_MS);
 	assert_true(atomic_load(&a.lost_ms) <= atomic_load(&b.gained_ms));
-	assert_string_equal(spec_of(f, "leaseTransitions", text), "1");
-	assert_string_equal(spec_of(f, "holderIdentity", text), "\"b\"");
+	says("leaseTransitions", "1");
+	says("holderIdentity", "\"b\"");
 	leave(&b);
 	assert_int_equal(atomic_load(&leaders_max), 1);
 }
@@ -390,35 +402,32 @@ TEST(dead_holder)
 {
 	static const char *const renewed[] = {
 		"1999-01-01T00:00:00.000000Z", "2999-01-01T00:00:00.000000Z"};
-	struct fake *f = *state;
 
 	for (int i = 0; i < 2; i++) {
 		struct candidate a;
-		char spec[256], text[128];
+		char spec[256];
 		int64_t start = api_now_ms(), took;
 
 		(void)snprintf(spec, sizeof(spec),
 			"{\"holderIdentity\":\"dead\",\"leaseDurationSeconds\":1,\"renewTime\":"
 			"\"%s\",\"leaseTransitions\":2}",
 			renewed[i]);
-		set_lease(f, spec);
-		join(&a, f, "a");
-		LEADS(&a);
+		set_lease(spec);
+		lead(&a, "a");
 		took = atomic_load(&a.gained_ms) - start;
 		assert_true(took >= DURATION_MS);
 		assert_true(took < DURATION_MS + LATE_MS);
-		assert_string_equal(spec_of(f, "leaseTransitions", text), "3");
+		says("leaseTransitions", "3");
 		leave(&a);
 	}
 }
 
 TEST(a_longer_record_is_respected)
 {
-	struct fake *f = *state;
 	struct candidate a;
 
-	set_lease(f, "{\"holderIdentity\":\"slow\",\"leaseDurationSeconds\":2}");
-	join(&a, f, "a");
+	set_lease("{\"holderIdentity\":\"slow\",\"leaseDurationSeconds\":2}");
+	join(&a, "a");
 	api_nap(1600);
 	assert_true(!atomic_load(&a.leads) || !steady());
 	LEADS(&a);
@@ -429,18 +438,14 @@ TEST(a_longer_record_is_respected)
 /* The holder's calls fail, the other's do not. */
 TEST(cannot_renew)
 {
-	struct fake *f = *state;
 	struct candidate a, b;
 	int64_t since;
 
-	join(&a, f, "a");
-	LEADS(&a);
-	join(&b, f, "b");
+	lead(&a, "a");
+	join(&b, "b");
 	api_nap(300);
 	since = api_now_ms();
-	api_lock(f->api);
-	f->away_for = "a";
-	api_unlock(f->api);
+	go_away("a");
 	LEADS_NOT(&a);
 	assert_false(kube_lease_held(a.lease));
 	if (steady())
@@ -451,9 +456,7 @@ TEST(cannot_renew)
 	if (steady())
 		assert_in_range(atomic_load(&b.gained_ms) - since,
 			DURATION_MS - RETRY_MS - SLACK_MS / 2, DURATION_MS + LATE_MS);
-	api_lock(f->api);
-	f->away_for = NULL;
-	api_unlock(f->api);
+	go_away(NULL);
 	api_nap(500);
 	assert_false(atomic_load(&a.leads));
 	leave(&a);
@@ -465,21 +468,15 @@ TEST(cannot_renew)
 /* A call without an answer does not hold up lost(). */
 TEST(hangs)
 {
-	struct fake *f = *state;
 	struct candidate a;
 	int64_t since;
 
-	join(&a, f, "a");
-	LEADS(&a);
+	lead(&a, "a");
 	since = api_now_ms();
-	api_lock(f->api);
-	f->hangs_for = "a";
-	api_unlock(f->api);
+	hang("a");
 	LEADS_NOT(&a);
 	assert_true(atomic_load(&a.lost_ms) - since < RENEW_MS + LATE_MS);
-	api_lock(f->api);
-	f->hangs_for = NULL;
-	api_unlock(f->api);
+	hang(NULL);
 	LEADS(&a);
 	leave(&a);
 }
@@ -487,11 +484,10 @@ TEST(hangs)
 /* An answer that comes later than we may lead by does not make us lead. */
 TEST(too_late_to_lead)
 {
-	struct fake *f = *state;
 	struct candidate a;
 
-	f->hangs_for = "a";
-	join(&a, f, "a");
+	fake->hangs_for = "a";
+	join(&a, "a");
 	api_nap(2500);
 	assert_int_equal(atomic_load(&a.gains), 0);
 	leave(&a);
@@ -499,25 +495,22 @@ TEST(too_late_to_lead)
 
 TEST(written_but_not_answered)
 {
-	struct fake *f = *state;
 	struct candidate a;
-	char text[128];
 
 	/* The very first write, too. */
-	f->cut_writes = 1;
-	join(&a, f, "a");
-	LEADS(&a);
+	fake->cut_writes = 1;
+	lead(&a, "a");
 	for (int i = 0; i < 3; i++) {
-		api_lock(f->api);
-		f->cut_writes = 2;
-		api_unlock(f->api);
+		api_lock(fake->api);
+		fake->cut_writes = 2;
+		api_unlock(fake->api);
 		api_nap(400);
 	}
 	assert_true(atomic_load(&a.leads));
 	assert_int_equal(atomic_load(&a.losses), 0);
-	assert_string_equal(spec_of(f, "leaseTransitions", text), "0");
+	says("leaseTransitions", "0");
 	leave(&a);
-	assert_string_equal(spec_of(f, "holderIdentity", text), "\"\"");
+	says("holderIdentity", "\"\"");
 }
 
 /* Written, not answered, and then we end: it is given back all the same. The HTTP client asks a
@@ -525,81 +518,69 @@ TEST(written_but_not_answered)
  * nothing about the first. */
 TEST(unsure_at_the_end)
 {
-	struct fake *f = *state;
-
 	for (int posts = 1; posts <= 2; posts++) {
 		struct candidate a;
-		char text[128];
-		size_t seen = api_seen_of(f->api, "GET", PATH "/l");
+		size_t seen = api_seen_of(fake->api, "GET", PATH "/l");
 
-		set_lease(f, NULL);
-		api_lock(f->api);
-		f->cut_writes = 1;
-		f->posts_left = posts;
-		api_unlock(f->api);
-		join(&a, f, "a");
+		set_lease(NULL);
+		api_lock(fake->api);
+		fake->cut_writes = 1;
+		fake->posts_left = posts;
+		api_unlock(fake->api);
+		join(&a, "a");
 		/* The one before the POSTs, and the one that would have told. */
-		assert_true(api_wait(f->api, "GET", PATH "/l", seen + 2));
-		assert_int_equal(api_seen_of(f->api, "POST", PATH), 2 * posts);
-		assert_string_equal(spec_of(f, "holderIdentity", text), "\"a\"");
-		api_lock(f->api);
-		f->away_for = NULL;
-		api_unlock(f->api);
+		assert_true(api_wait(fake->api, "GET", PATH "/l", seen + 2));
+		assert_int_equal(api_seen_of(fake->api, "POST", PATH), 2 * posts);
+		says("holderIdentity", "\"a\"");
+		go_away(NULL);
 		leave(&a);
-		assert_string_equal(spec_of(f, "holderIdentity", text), "\"\"");
+		says("holderIdentity", "\"\"");
 	}
 }
 
 TEST(deleted_under_the_holder)
 {
-	struct fake *f = *state;
 	struct candidate a, b;
-	char text[128];
 
-	join(&a, f, "a");
-	LEADS(&a);
-	join(&b, f, "b");
+	lead(&a, "a");
+	join(&b, "b");
 	for (int i = 0; i < 5; i++) {
 		api_nap(130);
-		set_lease(f, NULL);
+		set_lease(NULL);
 	}
 	api_nap(300);
 	assert_true(atomic_load(&a.leads));
 	assert_int_equal(atomic_load(&a.losses), 0);
 	assert_int_equal(atomic_load(&b.gains), 0);
-	assert_string_equal(spec_of(f, "holderIdentity", text), "\"a\"");
+	says("holderIdentity", "\"a\"");
 	leave(&b);
 	leave(&a);
 }
 
 TEST(taken_by_force)
 {
-	struct fake *f = *state;
 	struct candidate a;
-	char text[128];
 	int64_t since;
 
-	join(&a, f, "a");
-	LEADS(&a);
+	lead(&a, "a");
 	since = api_now_ms();
-	set_lease(f, "{\"holderIdentity\":\"you\",\"leaseDurationSeconds\":3600}");
+	set_lease("{\"holderIdentity\":\"you\",\"leaseDurationSeconds\":3600}");
 	LEADS_NOT(&a);
 	assert_true(atomic_load(&a.lost_ms) - since < RETRY_MS + LATE_MS);
 	/* Another's lease is not ours to give back. */
 	leave(&a);
-	assert_string_equal(spec_of(f, "holderIdentity", text), "\"you\"");
+	says("holderIdentity", "\"you\"");
 }
 
 TEST(conflict_storm)
 {
-	struct fake *f = *state;
 	struct candidate c[3];
 	int gains = 0;
 
-	f->conflicts_of_10 = 6;
-	join(&c[0], f, "a");
-	join(&c[1], f, "b");
-	join(&c[2], f, "c");
+	fake->conflicts_of_10 = 6;
+	join(&c[0], "a");
+	join(&c[1], "b");
+	join(&c[2], "c");
 	for (int i = 0; i < 12; i++) {
 		int who = i % 3;
 		char name[8];
@@ -610,21 +591,17 @@ TEST(conflict_storm)
 			(void)snprintf(name, sizeof(name), "%s", c[who].name);
 			leave(&c[who]);
 			gains += atomic_load(&c[who].gains);
-			join(&c[who], f, name);
+			join(&c[who], name);
 		} else if (i % 5 == 0) {
-			api_lock(f->api);
-			f->away_for = c[(who + 1) % 3].name;
-			api_unlock(f->api);
+			go_away(c[(who + 1) % 3].name);
 		} else {
-			api_lock(f->api);
-			f->away_for = NULL;
-			api_unlock(f->api);
+			go_away(NULL);
 		}
 	}
-	api_lock(f->api);
-	f->away_for = NULL;
-	f->conflicts_of_10 = 0;
-	api_unlock(f->api);
+	api_lock(fake->api);
+	fake->away_for = NULL;
+	fake->conflicts_of_10 = 0;
+	api_unlock(fake->api);
 	api_nap(DURATION_MS + SLACK_MS);
 	assert_int_equal(atomic_load(&leaders), 1);
 	for (int i = 0; i < 3; i++) {
@@ -637,59 +614,55 @@ TEST(conflict_storm)
 
 TEST(away_at_the_start)
 {
-	struct fake *f = *state;
 	struct candidate a;
 	int64_t start;
 
-	api_down(f->api);
-	join(&a, f, "a");
+	api_down(fake->api);
+	join(&a, "a");
 	api_nap(300);
 	assert_int_equal(atomic_load(&a.gains), 0);
 	assert_int_equal(kube_lease_changed_ms(a.lease), 0);
-	api_up(f->api);
+	api_up(fake->api);
 	LEADS(&a);
-	api_down(f->api);
+	api_down(fake->api);
 	LEADS_NOT(&a);
 	start = api_now_ms();
 	leave(&a);
 	assert_true(api_now_ms() - start < 3500);
-	api_up(f->api);
+	api_up(fake->api);
 }
 
 TEST(ends_while_it_waits)
 {
-	struct fake *f = *state;
 	struct candidate a;
 	int64_t start;
 
-	set_lease(f, "{\"holderIdentity\":\"you\",\"leaseDurationSeconds\":3600}");
-	join(&a, f, "a");
-	assert_true(api_wait(f->api, "GET", PATH "/l", 1));
+	set_lease("{\"holderIdentity\":\"you\",\"leaseDurationSeconds\":3600}");
+	join(&a, "a");
+	assert_true(api_wait(fake->api, "GET", PATH "/l", 1));
 	start = api_now_ms();
 	leave(&a);
 	assert_true(api_now_ms() - start < 1500);
-	assert_int_equal(api_seen_of(f->api, "PUT", "*"), 0);
+	assert_int_equal(api_seen_of(fake->api, "PUT", "*"), 0);
 	assert_int_equal(atomic_load(&a.gains), 0);
 }
 
 TEST(unreadable)
 {
-	struct fake *f = *state;
 	struct candidate a;
 
-	set_lease(f, "{\"holderIdentity\":7}");
-	join(&a, f, "a");
-	assert_true(api_wait(f->api, "GET", PATH "/l", 3));
+	set_lease("{\"holderIdentity\":7}");
+	join(&a, "a");
+	assert_true(api_wait(fake->api, "GET", PATH "/l", 3));
 	assert_int_equal(atomic_load(&a.gains), 0);
-	assert_int_equal(api_seen_of(f->api, "PUT", "*"), 0);
-	set_lease(f, "{}");
+	assert_int_equal(api_seen_of(fake->api, "PUT", "*"), 0);
+	set_lease("{}");
 	LEADS(&a);
 	leave(&a);
 }
 
 TEST(wrong_settings)
 {
-	struct fake *f = *state;
 	struct kube_config config;
 	struct kube *k;
 	struct err err = {0};
@@ -702,7 +675,7 @@ TEST(wrong_settings)
 		.lost = on_lost};
 	struct kube_lease_config c;
 
-	api_config(f->api, &config);
+	api_config(fake->api, &config);
 	assert_int_equal(kube_new(&config, &k, &err), 0);
 	good.kube = k;
 	memset(longer, 'x', sizeof(longer) - 1);
