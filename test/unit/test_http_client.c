@@ -108,173 +108,160 @@ FIXTURE(setup)
 	return 0;
 }
 
-struct fixture {
+static struct fixture {
 	struct http_client *c;
 	struct http_ask req;
 	struct http_response res;
 	struct err e;
 	char url[256];
-};
+} f;
 
-static void fixture_init(struct fixture *f)
+FIXTURE(set_up)
 {
-	*f = (struct fixture){0};
-	f->c = http_client_new(&f->e);
-	if (!f->c)
-		fail_msg("%s", f->e.msg);
-	f->req = (struct http_ask){
-		.method = "GET", .url = f->url, .timeout_ms = 5000, .max_bytes = 4096};
+	f = (struct fixture){
+		.req = {.method = "GET", .url = f.url, .timeout_ms = 5000, .max_bytes = 4096}};
+	f.c = http_client_new(&f.e);
+	if (!f.c)
+		fail_msg("%s", f.e.msg);
+	return 0;
 }
 
-static int get(struct fixture *f, const char *path)
+FIXTURE(tear_down)
 {
-	snprintf(f->url, sizeof(f->url), "http://127.0.0.1:%d%s", port, path);
-	return http_client_do(f->c, &f->req, &f->res, &f->e);
+	buf_release(&f.res.body);
+	http_client_free(f.c);
+	return 0;
+}
+
+/* Ask; the answer before it is forgotten. */
+static int ask(void)
+{
+	buf_release(&f.res.body);
+	return http_client_do(f.c, &f.req, &f.res, &f.e);
+}
+
+static int get(const char *path)
+{
+	snprintf(f.url, sizeof(f.url), "http://127.0.0.1:%d%s", port, path);
+	return ask();
 }
 
 TEST(test_get)
 {
 	static const char *const lines[] = {"X-One: 1", "Accept: application/json", NULL};
-	struct fixture f;
 
-	fixture_init(&f);
 	f.req.headers = lines;
 	f.req.bearer = "secret";
-	assert_int_equal(get(&f, "/echo?x=1"), 0);
+	assert_int_equal(get("/echo?x=1"), 0);
 	assert_int_equal(f.res.status, 200);
 	assert_ptr_equal(strstr(f.res.body.data, "GET /echo?x=1 HTTP/1.1\r\n"), f.res.body.data);
 	assert_non_null(strstr(f.res.body.data, "X-One: 1\r\n"));
 	assert_non_null(strstr(f.res.body.data, "Accept: application/json\r\n"));
 	assert_non_null(strstr(f.res.body.data, "Authorization: Bearer secret\r\n"));
 	assert_non_null(strstr(f.res.body.data, "User-Agent: poolgate\r\n"));
-	buf_release(&f.res.body);
 	/* nothing of one request stays for the next; the connection does */
 	f.req.headers = NULL;
 	f.req.bearer = NULL;
 	connections = 0;
-	assert_int_equal(get(&f, "/echo"), 0);
+	assert_int_equal(get("/echo"), 0);
 	assert_null(strstr(f.res.body.data, "X-One"));
 	assert_null(strstr(f.res.body.data, "Authorization"));
 	assert_int_equal(connections, 0);
-	buf_release(&f.res.body);
 	f.req.fresh = true;
-	assert_int_equal(get(&f, "/echo"), 0);
+	assert_int_equal(get("/echo"), 0);
 	assert_int_equal(connections, 1);
-	buf_release(&f.res.body);
-	http_client_free(f.c);
 }
 
 TEST(test_send)
 {
 	static const char *const methods[] = {"POST", "PUT", "PATCH", "DELETE"};
 	static char large[2000];
-	struct fixture f;
 	char line[32];
 
-	fixture_init(&f);
 	memset(large, 'x', sizeof(large) - 1);
 	f.req.body = slice_of(large);
 	for (size_t i = 0; i < 4; i++) {
 		f.req.method = methods[i];
-		assert_int_equal(get(&f, "/echo"), 0);
+		assert_int_equal(get("/echo"), 0);
 		snprintf(line, sizeof(line), "%s /echo ", methods[i]);
 		assert_ptr_equal(strstr(f.res.body.data, line), f.res.body.data);
 		assert_non_null(strstr(f.res.body.data, "Content-Length: 1999\r\n"));
 		assert_null(strstr(f.res.body.data, "Expect"));
 		assert_non_null(strstr(f.res.body.data, large));
-		buf_release(&f.res.body);
 	}
 	/* without a body */
 	f.req.body = (struct slice){0};
 	f.req.method = "POST";
-	assert_int_equal(get(&f, "/echo"), 0);
+	assert_int_equal(get("/echo"), 0);
 	assert_non_null(strstr(f.res.body.data, "Content-Length: 0\r\n"));
-	buf_release(&f.res.body);
 	f.req.method = "DELETE";
-	assert_int_equal(get(&f, "/echo"), 0);
+	assert_int_equal(get("/echo"), 0);
 	assert_ptr_equal(strstr(f.res.body.data, "DELETE "), f.res.body.data);
 	assert_null(strstr(f.res.body.data, "Content-Length"));
-	buf_release(&f.res.body);
-	http_client_free(f.c);
 }
 
 TEST(test_status)
 {
-	struct fixture f;
-
-	fixture_init(&f);
-	assert_int_equal(get(&f, "/missing"), 0);
+	assert_int_equal(get("/missing"), 0);
 	assert_int_equal(f.res.status, 404);
 	assert_string_equal(f.res.body.data, "nope\n");
-	buf_release(&f.res.body);
-	assert_int_equal(get(&f, "/moved"), 0);
+	assert_int_equal(get("/moved"), 0);
 	assert_int_equal(f.res.status, 302);
 	assert_int_equal(f.res.body.len, 0);
-	buf_release(&f.res.body);
-	http_client_free(f.c);
 }
 
 TEST(test_limits)
 {
-	struct fixture f;
-
-	fixture_init(&f);
 	f.req.max_bytes = 1600;
-	assert_int_equal(get(&f, "/chunks"), 0);
+	assert_int_equal(get("/chunks"), 0);
 	assert_int_equal(f.res.body.len, 1600);
-	buf_release(&f.res.body);
 	f.req.max_bytes = 1599;
-	assert_int_equal(get(&f, "/chunks"), ERR_TOOBIG);
+	assert_int_equal(get("/chunks"), ERR_TOOBIG);
 	assert_non_null(strstr(f.e.msg, "1599"));
 	/* the same of what says beforehand how long it is */
 	f.req.max_bytes = strlen("nope\n");
-	assert_int_equal(get(&f, "/missing"), 0);
+	assert_int_equal(get("/missing"), 0);
 	assert_string_equal(f.res.body.data, "nope\n");
-	buf_release(&f.res.body);
 	f.req.max_bytes--;
-	assert_int_equal(get(&f, "/missing"), ERR_TOOBIG);
+	assert_int_equal(get("/missing"), ERR_TOOBIG);
 	f.req.timeout_ms = 100;
-	assert_int_equal(get(&f, "/sleep"), ERR_TIMEOUT);
+	assert_int_equal(get("/sleep"), ERR_TIMEOUT);
 	assert_non_null(strstr(f.e.msg, "GET http://127.0.0.1"));
-	http_client_free(f.c);
 }
 
 TEST(test_failures)
 {
 	static const char *const bad[] = {"/a\nb", "/a\x7f"};
 	static const char *const split[] = {"X: 1\r\nY: 2", NULL};
-	struct fixture f;
 
-	fixture_init(&f);
 	setenv("http_proxy", "http://127.0.0.1:1", 1); /* is not asked */
-	assert_int_equal(get(&f, "/missing"), 0);
-	buf_release(&f.res.body);
+	assert_int_equal(get("/missing"), 0);
 	unsetenv("http_proxy");
-	assert_int_equal(get(&f, "/short"), ERR_IO);
-	assert_int_equal(get(&f, "/garbage"), ERR_IO);
-	assert_int_equal(get(&f, "/close"), ERR_IO);
+	assert_int_equal(get("/short"), ERR_IO);
+	assert_int_equal(get("/garbage"), ERR_IO);
+	assert_int_equal(get("/close"), ERR_IO);
 	for (size_t i = 0; i < 2; i++)
-		assert_int_equal(get(&f, bad[i]), ERR_INVALID);
+		assert_int_equal(get(bad[i]), ERR_INVALID);
 	f.req.headers = split;
-	assert_int_equal(get(&f, "/echo"), ERR_INVALID);
+	assert_int_equal(get("/echo"), ERR_INVALID);
 	f.req.headers = NULL;
 
 	f.req.url = "http://127.0.0.1:1/";
-	assert_int_equal(http_client_do(f.c, &f.req, &f.res, &f.e), ERR_IO);
+	assert_int_equal(ask(), ERR_IO);
 	assert_non_null(strstr(f.e.msg, "GET http://127.0.0.1:1/"));
 	f.req.url = "file:///etc/hostname";
-	assert_int_equal(http_client_do(f.c, &f.req, &f.res, &f.e), ERR_INVALID);
+	assert_int_equal(ask(), ERR_INVALID);
 	f.req.url = "http://[";
-	assert_int_equal(http_client_do(f.c, &f.req, &f.res, &f.e), ERR_INVALID);
+	assert_int_equal(ask(), ERR_INVALID);
 	/* TLS to what speaks none, and a CA file that is not there */
 	snprintf(f.url, sizeof(f.url), "https://127.0.0.1:%d/echo", port);
 	f.req.url = f.url;
 	f.req.timeout_ms = 2000;
-	assert_int_not_equal(http_client_do(f.c, &f.req, &f.res, &f.e), 0);
+	assert_int_not_equal(ask(), 0);
 	f.req.ca_file = "/nonexistent/ca.crt";
-	assert_int_equal(http_client_do(f.c, &f.req, &f.res, &f.e), ERR_IO);
-	http_client_free(f.c);
+	assert_int_equal(ask(), ERR_IO);
 	http_client_free(NULL);
 }
 
-TESTS_WITHIN(setup, NULL, test_get, test_send, test_status, test_limits, test_failures)
+TESTS_ALL(setup, NULL, set_up, tear_down, test_get, test_send, test_status, test_limits,
+	test_failures)
