@@ -7,6 +7,25 @@
 #include "test/unit/grpc_fixture.h"
 #include "test/unit/test.h"
 
+/* Of each test; who opens the peer need not close it. */
+static struct grpc_fixture *f;
+static struct peer p;
+
+FIXTURE(set_up)
+{
+	int rc = grpc_fixture_start(state);
+
+	f = *state;
+	return rc;
+}
+
+FIXTURE(tear_down)
+{
+	if (p.f)
+		peer_close(&p);
+	return grpc_fixture_end(state);
+}
+
 static void assert_status(const struct answer *a, const char *status, const char *message)
 {
 	assert_true(a->closed && a->ended);
@@ -28,9 +47,6 @@ static void assert_text(const struct answer *a, const char *text)
 
 TEST(a_call)
 {
-	struct grpc_fixture *f = *state;
-	struct peer p = {0};
-
 	peer_open(f, &p);
 	assert_text(peer_call(&p, "/test.T/Echo", "hello"), "hello");
 	assert_text(peer_call(&p, "/test.T/Echo", ""), "");
@@ -43,7 +59,6 @@ TEST(a_call)
 
 TEST(settings_come_first)
 {
-	struct grpc_fixture *f = *state;
 	int fd = raw_connect(f);
 	uint8_t head[9];
 
@@ -73,9 +88,7 @@ TEST(headers_are_not_judged)
 		{"/test.T/Echo/", NULL, NULL, NULL, "200", "12", "there is no such method"},
 		{"", NULL, NULL, NULL, "200", "12", "there is no such method"},
 	};
-	struct grpc_fixture *f = *state;
 	struct buf body = framed("x", 1);
-	struct peer p = {0};
 
 	peer_open(f, &p);
 	for (size_t i = 0; i < COUNT(cases); i++) {
@@ -89,13 +102,10 @@ TEST(headers_are_not_judged)
 		assert_string_equal(a->message, cases[i].message);
 	}
 	buf_release(&body);
-	peer_close(&p);
 }
 
 TEST(refusals_are_told_in_trailers)
 {
-	struct grpc_fixture *f = *state;
-	struct peer p = {0};
 	struct answer *a;
 
 	peer_open(f, &p);
@@ -106,7 +116,6 @@ TEST(refusals_are_told_in_trailers)
 	assert_status(a, "14", "not today");
 	assert_int_equal(a->body.len, 0);
 	assert_int_equal(f->closed, 0);
-	peer_close(&p);
 }
 
 /* Each body, and what is said of it. */
@@ -126,8 +135,6 @@ TEST(messages_that_are_none)
 		{{"\0\0\x40\0\1a", 6}, "8", "the message is longer than 4 MiB"},
 		{{"\0\xff\xff\xff\xff", 5}, "8", "the message is longer than 4 MiB"},
 	};
-	struct grpc_fixture *f = *state;
-	struct peer p = {0};
 
 	peer_open(f, &p);
 	for (size_t i = 0; i < COUNT(cases); i++) {
@@ -140,15 +147,12 @@ TEST(messages_that_are_none)
 	assert_int_equal(f->calls, 0);
 	assert_int_equal(grpc_server_load(f->server).kept, 0);
 	assert_false(p.gone);
-	peer_close(&p);
 }
 
 /* What is wrong is told while the client still sends; it is asked to stop, and the connection goes
  * on. */
 TEST(an_answer_before_the_end)
 {
-	struct grpc_fixture *f = *state;
-	struct peer p = {0};
 	struct answer *a;
 
 	peer_open(f, &p);
@@ -162,15 +166,12 @@ TEST(an_answer_before_the_end)
 	assert_true(grpc_fixture_turn(f, &p, answer_closed, a, 5000));
 	assert_status(a, "12", "there is no such method");
 	assert_text(peer_call(&p, "/test.T/Echo", "on"), "on");
-	peer_close(&p);
 }
 
 TEST(long_messages)
 {
 	static const size_t sizes[] = {16384, 1200000, GRPC_REQUEST_MAX};
-	struct grpc_fixture *f = *state;
 	char *text = malloc(GRPC_REQUEST_MAX);
-	struct peer p = {0};
 
 	assert_non_null(text);
 	for (size_t i = 0; i < GRPC_REQUEST_MAX; i++)
@@ -193,24 +194,23 @@ TEST(long_messages)
 	assert_status(
 		peer_call(&p, "/test.T/Size", "4194305"), "8", "the answer is longer than 4 MiB");
 	free(text);
-	peer_close(&p);
 }
 
 /* ---- streams ---- */
 
-static struct answer *watch(struct peer *p, const char *first)
+static struct answer *watch(const char *first)
 {
 	struct buf body = framed(first, strlen(first));
 	struct answer *a = peer_send(
-		p, &(struct request){.path = "/test.T/Watch", .body = buf_as_slice(&body)});
+		&p, &(struct request){.path = "/test.T/Watch", .body = buf_as_slice(&body)});
 
-	(void)grpc_fixture_turn(p->f, p, NULL, NULL, 0);
-	grpc_fixture_settle(p->f, p);
+	(void)grpc_fixture_turn(f, &p, NULL, NULL, 0);
+	grpc_fixture_settle(f, &p);
 	buf_release(&body);
 	return a;
 }
 
-static void show(struct grpc_fixture *f, size_t i, const char *text)
+static void show(size_t i, const char *text)
 {
 	assert_int_equal(grpc_stream_show(f->open[i], slice_of(text), NULL), 0);
 }
@@ -223,27 +223,25 @@ static void assert_body(const struct answer *a, const char *framed_text, size_t 
 
 TEST(a_stream)
 {
-	struct grpc_fixture *f = *state;
 	struct pollfd readable = {.events = POLLIN};
-	struct peer p = {0};
 	struct answer *a;
 
 	peer_open(f, &p);
-	a = watch(&p, "a");
+	a = watch("a");
 	assert_int_equal(f->n_open, 1);
 	assert_true(a->headers && !a->ended);
 	assert_body(a, "\0\0\0\0\1a", 6);
 	/* what is shown from outside of a turn makes the server want one */
 	readable.fd = grpc_server_fd(f->server);
 	assert_int_equal(poll(&readable, 1, 0), 0);
-	show(f, 0, "bc");
+	show(0, "bc");
 	assert_int_equal(poll(&readable, 1, 0), 1);
 	grpc_fixture_settle(f, &p);
 	assert_body(a, "\0\0\0\0\1a\0\0\0\0\2bc", 13);
 	/* of those that nobody could see, the last one counts */
-	show(f, 0, "1");
-	show(f, 0, "2");
-	show(f, 0, "3");
+	show(0, "1");
+	show(0, "2");
+	show(0, "3");
 	grpc_fixture_settle(f, &p);
 	assert_body(a, "\0\0\0\0\1a\0\0\0\0\2bc\0\0\0\0\0013", 19);
 	/* calls go on beside it */
@@ -251,20 +249,17 @@ TEST(a_stream)
 	assert_int_equal(nghttp2_submit_rst_stream(p.session, 0, a->id, NGHTTP2_CANCEL), 0);
 	grpc_fixture_settle(f, &p);
 	assert_int_equal(f->closed, 1);
-	peer_close(&p);
 }
 
 TEST(a_stream_without_a_message)
 {
-	struct grpc_fixture *f = *state;
-	struct peer p = {0};
 	struct answer *a;
 
 	peer_open(f, &p);
-	a = watch(&p, "");
+	a = watch("");
 	assert_true(a->headers && !a->ended);
 	assert_int_equal(a->body.len, 0);
-	show(f, 0, "");
+	show(0, "");
 	grpc_fixture_settle(f, &p);
 	assert_body(a, "\0\0\0\0\0", 5);
 	peer_close(&p);
@@ -274,23 +269,22 @@ TEST(a_stream_without_a_message)
 /* A window of 100 bytes: what is half sent stays whole, what waits behind it is the newest. */
 TEST(a_slow_reader)
 {
-	struct grpc_fixture *f = *state;
-	struct peer p = {.window = 100};
 	char *text = calloc(1, 500001);
 	struct answer *a;
 	struct err err = {0};
 
 	assert_non_null(text);
 	memset(text, 'x', 500000);
+	p.window = 100;
 	peer_open(f, &p);
-	a = watch(&p, "");
+	a = watch("");
 	p.deaf = true;
-	show(f, 0, text);
+	show(0, text);
 	grpc_fixture_settle(f, &p);
 	/* it has begun to go: what is shown from now on waits behind it */
 	for (int i = 0; i < 50; i++)
-		show(f, 0, "old");
-	show(f, 0, "new");
+		show(0, "old");
+	show(0, "new");
 	p.deaf = false;
 	grpc_fixture_settle(f, &p);
 	assert_int_equal(a->body.len, 500005 + 8);
@@ -300,7 +294,6 @@ TEST(a_slow_reader)
 		grpc_stream_show(f->open[0], (struct slice){text, GRPC_MESSAGE_MAX + 1}, &err),
 		ERR_TOOBIG);
 	free(text);
-	peer_close(&p);
 }
 
 static bool answer_ended(void *answer)
@@ -313,13 +306,11 @@ static bool answer_ended(void *answer)
 /* The end of the server: what was shown last arrives, then a status, and the socket is gone. */
 TEST(the_end)
 {
-	struct grpc_fixture *f = *state;
-	struct peer p = {0};
 	struct answer *a;
 
 	peer_open(f, &p);
-	a = watch(&p, "all is well");
-	show(f, 0, "all is over");
+	a = watch("all is well");
+	show(0, "all is over");
 	grpc_server_free(f->server, 1000);
 	f->server = NULL;
 	assert_int_equal(f->closed, 1);
@@ -333,18 +324,17 @@ TEST(the_end)
 	f->no_server_turn = false;
 	assert_int_equal(
 		grpc_server_new(f->path, grpc_fixture_methods, f, &f->log, &f->server, NULL), 0);
-	peer_close(&p);
 }
 
 /* An old client that holds its stream does not hold up the end. */
 TEST(the_end_waits_for_nobody)
 {
-	struct grpc_fixture *f = *state;
-	struct peer p = {.window = 1, .deaf = true};
 	int64_t began;
 
+	p.window = 1;
+	p.deaf = true;
 	peer_open(f, &p);
-	(void)watch(&p, "is not read");
+	(void)watch("is not read");
 	began = clock_ms();
 	grpc_server_free(f->server, 200);
 	assert_in_range(clock_ms() - began, 190, 15000);
@@ -352,14 +342,11 @@ TEST(the_end_waits_for_nobody)
 	assert_int_equal(f->closed, 1);
 	assert_int_equal(
 		grpc_server_new(f->path, grpc_fixture_methods, f, &f->log, &f->server, NULL), 0);
-	peer_close(&p);
 }
 
 /* Nothing open, or only what waits: nothing to do, for ever. */
 TEST(idle)
 {
-	struct grpc_fixture *f = *state;
-	struct peer p = {0};
 	struct pollfd readable = {.events = POLLIN};
 
 	readable.fd = grpc_server_fd(f->server);
@@ -367,7 +354,7 @@ TEST(idle)
 	assert_int_equal(grpc_server_turn(f->server), -1);
 	assert_int_equal(poll(&readable, 1, 50), 0);
 	peer_open(f, &p);
-	(void)watch(&p, "a");
+	(void)watch("a");
 	grpc_fixture_settle(f, &p);
 	assert_int_equal(grpc_server_turn(f->server), -1);
 	assert_int_equal(poll(&readable, 1, 100), 0);
@@ -376,7 +363,7 @@ TEST(idle)
 	assert_int_equal(poll(&readable, 1, 50), 0);
 }
 
-TESTS_BETWEEN(grpc_fixture_start, grpc_fixture_end, a_call, settings_come_first,
-	headers_are_not_judged, refusals_are_told_in_trailers, messages_that_are_none,
-	an_answer_before_the_end, long_messages, a_stream, a_stream_without_a_message,
-	a_slow_reader, the_end, the_end_waits_for_nobody, idle)
+TESTS_BETWEEN(set_up, tear_down, a_call, settings_come_first, headers_are_not_judged,
+	refusals_are_told_in_trailers, messages_that_are_none, an_answer_before_the_end,
+	long_messages, a_stream, a_stream_without_a_message, a_slow_reader, the_end,
+	the_end_waits_for_nobody, idle)
