@@ -84,10 +84,14 @@ static const char *line(void)
 	return text;
 }
 
-static void says(const char *words)
+/* All of these are in it. */
+#define SAYS(...) says_all((const char *const[]){__VA_ARGS__, NULL})
+
+static void says_all(const char *const *words)
 {
-	if (!strstr(line(), words))
-		fail_msg("%s, expected %s", line(), words);
+	for (; *words; words++)
+		if (!strstr(line(), *words))
+			fail_msg("%s, expected %s", line(), *words);
 }
 
 static int64_t stages(enum metric_hook hook, enum metric_stage stage)
@@ -137,23 +141,13 @@ TEST(test_a_claim)
 	assert_int_equal(value_of("\npoolgate_reviews_total{hook=\"validate\",result=\"claimed\","
 				  "operation=\"CREATE\"} "),
 		1);
-	says("info");
-	says("hook=validate");
-	says("result=claimed");
-	says("operation=CREATE");
-	says("kind=Pod");
-	says("namespace=ml");
-	says("name=p");
-	says("uid=r");
-	says("dryRun=false");
-	says("status=200");
-	says("plan=");
-	says("claim=");
+	SAYS("info", "hook=validate", "result=claimed", "operation=CREATE", "kind=Pod",
+		"namespace=ml", "name=p", "uid=r", "dryRun=false", "status=200", "plan=", "claim=");
 	assert_null(strstr(line(), "reason="));
 	assert_null(strstr(line(), "subresource="));
 	validate("u1", ",'dryRun':true");
 	assert_true(decided(2)->dry_run);
-	says("dryRun=true");
+	SAYS("dryRun=true");
 }
 
 TEST(test_a_refusal)
@@ -172,16 +166,13 @@ TEST(test_a_refusal)
 		1);
 	assert_int_equal(
 		metric_value(fix.metrics, M_REFUSALS, HOOK_MUTATE, metric_reason("NoCapacity")), 0);
-	says("info");
-	says("result=refused");
-	says("reason=NoCapacity");
-	says("message=");
+	SAYS("info", "result=refused", "reason=NoCapacity", "message=");
 	/* by the other hook, and for another reason */
 	review(admission_mutate, "CREATE", ASKS(0), "");
 	d = decided(4);
 	assert_int_equal(d->hook, HOOK_MUTATE);
 	assert_int_equal(d->result, RESULT_REFUSED);
-	says("hook=mutate");
+	SAYS("hook=mutate");
 	assert_int_equal(
 		metric_value(fix.metrics, M_REFUSALS, HOOK_MUTATE, metric_reason(d->reason)), 1);
 }
@@ -197,16 +188,14 @@ TEST(test_what_is_not_ours)
 	assert_int_equal(d->result, RESULT_UNTOUCHED);
 	assert_string_equal(d->reason, "");
 	assert_true(d->message[0] != '\0');
-	says(d->message);
-	says("result=untouched");
+	SAYS(d->message, "result=untouched");
 	assert_int_equal(stages(HOOK_MUTATE, STAGE_CLAIM), 0);
 	assert_int_equal(stages(HOOK_MUTATE, STAGE_WAIT), 1);
 	assert_int_equal(stages(HOOK_MUTATE, STAGE_READ), 1);
 	assert_int_equal(stages(HOOK_MUTATE, STAGE_DECIDE), 1);
 	assert_int_equal(stages(HOOK_MUTATE, STAGE_WRITE), 1);
 	review(admission_validate, "CONNECT", "{'kind':'PodExecOptions'}", ",'subResource':'exec'");
-	says("subresource=exec");
-	says("operation=CONNECT");
+	SAYS("subresource=exec", "operation=CONNECT");
 }
 
 /* The review's name before the pod's, and how the one begins that the API server makes up. */
@@ -245,16 +234,9 @@ TEST(test_what_cannot_be_read)
 	call(admission_validate, "x");
 	assert_int_equal(fix.reply.status, 400);
 	(void)decided(0);
-	says("warn");
-	says("unreadable review");
-	says("hook=validate");
-	says("status=400");
-	says("why=");
-	says("bytes=1");
+	SAYS("warn", "unreadable review", "hook=validate", "status=400", "why=", "bytes=1");
 	call(admission_mutate, "{}");
-	says("hook=mutate");
-	says("path=/kind");
-	says("bytes=2");
+	SAYS("hook=mutate", "path=/kind", "bytes=2");
 	assert_int_equal(
 		value_of("\npoolgate_reviews_total{hook=\"validate\",result=\"unreadable\","
 			 "operation=\"none\"} "),
@@ -271,7 +253,7 @@ TEST(test_how_loud_it_is)
 	validate("u1", "");
 	assert_string_equal(line(), "");
 	call(admission_mutate, "x");
-	says("unreadable review");
+	SAYS("unreadable review");
 	fix.log.level = LOG_LEVEL_ERROR;
 	assert_int_equal(ftruncate(fileno(told), 0), 0);
 	call(admission_mutate, "x");
@@ -329,12 +311,9 @@ TEST(test_a_claim_that_is_taken_back)
 	fix.request.status = fix.reply.status;
 	strcpy(fix.request.peer, "10.0.0.7:41234");
 	admission_queued(fix.admission, &fix.request, false);
-	says("warn");
-	says("claim taken back");
-	says("peer=10.0.0.7:41234");
+	SAYS("warn", "claim taken back", "peer=10.0.0.7:41234");
 	admission_transport(fix.admission, "too many connections");
-	says("transport");
-	says("msg=\"too many connections\"");
+	SAYS("transport", "msg=\"too many connections\"");
 	free(text);
 	free(pod);
 }
