@@ -73,6 +73,13 @@ static void put(const char *name, const char *finalizers, const char *status)
 	pool_api_put(api->pool, name, finalizers, SPEC, status);
 }
 
+/* A pod of that plan lives, and a leader. */
+static void run_with(const char *plan)
+{
+	pod_put(api, "w", "u1", plan);
+	claims_api_run(api);
+}
+
 #define ADOPTED "'state':'adopted'"
 #define FULL_TWO                                                                                   \
 	CLAIM_ON("x1", "x1", "bound", "'a'", "gpu-0", WHOLE)                                       \
@@ -84,8 +91,7 @@ TEST(r7_a_pod_without_a_claim_gets_one)
 	int64_t since = clock_ms();
 
 	put("a", "[]", STATUS(""));
-	pod_put(api, "w", "u1", PLAN_HALF);
-	claims_api_run(api);
+	run_with(PLAN_HALF);
 	assert_false(claims_adopted_since(&api->cfg, since));
 	assert_true(status_has(api, "a", "'uid':'u1','namespace':'n','name':'w'," ADOPTED, SOON));
 	assert_true(status_has(api, "a", "'grace':30,'gpus':[{'id':'gpu-0','bytes':8000000000", 0));
@@ -117,8 +123,7 @@ TEST(r7_as_the_profile_says)
 
 	api->cfg.source = (struct config_source){&config, acquire, give_back};
 	put("a", "[]", STATUS(""));
-	pod_put(api, "w", "u1", PLAN_HALF);
-	claims_api_run(api);
+	run_with(PLAN_HALF);
 	assert_true(status_has(api, "a", ADOPTED, SOON));
 	assert_true(status_has(api, "a",
 		"'gpus':[{'id':'gpu-0','bytes':16000000000},{'id':'gpu-1','bytes':16000000000}]",
@@ -251,8 +256,7 @@ TEST(r7_over_full_if_need_be)
 	put("a", OURS, STATUS(FULL_TWO));
 	pod_put(api, "x1", "x1", NULL);
 	pod_put(api, "x2", "x2", NULL);
-	pod_put(api, "w", "u1", PLAN_HALF);
-	claims_api_run(api);
+	run_with(PLAN_HALF);
 	assert_true(status_has(api, "a", ADOPTED, SOON));
 	assert_true(status_has(api, "a", "'free':0", 0));
 	assert_true(pod_events_come(api, "beyond what its GPUs have", 1));
@@ -265,8 +269,7 @@ TEST(r7_room_elsewhere_comes_first)
 	put("b", "[]", STATUS(""));
 	pod_put(api, "x1", "x1", NULL);
 	pod_put(api, "x2", "x2", NULL);
-	pod_put(api, "w", "u1", PLAN_HALF);
-	claims_api_run(api);
+	run_with(PLAN_HALF);
 	assert_true(status_has(api, "b", ADOPTED, SOON));
 	assert_false(status_has(api, "a", "'u1'", 0));
 }
@@ -277,8 +280,7 @@ TEST(r7_a_server_made_anew)
 	int64_t since;
 
 	put("a", OURS, STATUS(CLAIM("u1", "w", "bound")));
-	pod_put(api, "w", "u1", PLAN_HALF);
-	claims_api_run(api);
+	run_with(PLAN_HALF);
 	assert_true(settled(clock_ms(), SOON));
 	assert_int_equal(adoptions(), 0);
 	api_lock(api->pool->api);
@@ -307,8 +309,7 @@ TEST(r7_a_half_claim_is_repaired)
 {
 	put("a", OURS, STATUS(HALF_OF("gpu-0")));
 	put("b", OURS, STATUS(""));
-	pod_put(api, "w", "u1", PLAN_TWO);
-	claims_api_run(api);
+	run_with(PLAN_TWO);
 	assert_true(status_has(api, "a", ADOPTED, SOON));
 	assert_true(status_has(api, "b", ADOPTED, SOON));
 	assert_true(status_has(api, "a", "'servers':['a','b']", 0));
@@ -345,8 +346,7 @@ TEST(r7_the_old_half_goes)
 			"u1", "w", "bound", "'a','gone'", "gpu-1", "1")));
 	put("b", OURS, STATUS(""));
 	pod_put(api, "x1", "x1", NULL);
-	pod_put(api, "w", "u1", PLAN_OF("2", "100"));
-	claims_api_run(api);
+	run_with(PLAN_OF("2", "100"));
 	assert_true(status_has(api, "b", ADOPTED, SOON));
 	assert_true(status_has_not(api, "a", "'u1'", SOON));
 	assert_true(status_has(api, "a", "'x1'", 0));
@@ -360,8 +360,7 @@ TEST(r7_two_claims_are_trimmed_to_one)
 {
 	put("a", OURS, STATUS(CLAIM_ON("u1", "w", "adopted", "'a'", "gpu-0", "8000000000")));
 	put("b", OURS, STATUS(CLAIM_ON("u1", "w", "bound", "'b'", "gpu-0", "8000000000")));
-	pod_put(api, "w", "u1", PLAN_HALF);
-	claims_api_run(api);
+	run_with(PLAN_HALF);
 	assert_true(status_has_not(api, "a", "'u1'", SOON));
 	assert_true(status_keeps(api, "b", "'u1'", 3 * ADOPT_AFTER_MS));
 	assert_int_equal(adoptions(), 0);
@@ -401,8 +400,7 @@ TEST(r7_what_is_open_is_not_the_claim_that_stays)
 {
 	put_open();
 	put("c", OURS, STATUS(CLAIM_ON("u1", "w", "bound", "'c'", "gpu-0", "8000000000")));
-	pod_put(api, "w", "u1", PLAN_HALF);
-	claims_api_run(api);
+	run_with(PLAN_HALF);
 	assert_true(status_has_not(api, "a", "'u1'", SOON));
 	assert_true(status_has_not(api, "b", "'u1'", SOON));
 	assert_true(status_keeps(api, "c", "'u1'", 3 * ADOPT_AFTER_MS));
@@ -413,8 +411,7 @@ TEST(r7_what_is_open_is_not_the_claim_that_stays)
 TEST(r7_who_has_an_open_claim_alone_gets_one)
 {
 	put_open();
-	pod_put(api, "w", "u1", PLAN_OF("2", "50"));
-	claims_api_run(api);
+	run_with(PLAN_OF("2", "50"));
 	assert_true(adoptions_come(1));
 	assert_true(status_has_not(api, "a", "'open'", SOON));
 	assert_true(status_has_not(api, "b", "'a','b'", SOON));
@@ -469,8 +466,7 @@ TEST(r7_when_others_were_first_it_is_placed_anew)
 		pod_put(api, (const char *[]){"x1", "x2", "x3"}[i],
 			(const char *[]){"x1", "x2", "x3"}[i], NULL);
 	api->between = take_the_room;
-	pod_put(api, "w", "u1", PLAN_OF("1", "100"));
-	claims_api_run(api);
+	run_with(PLAN_OF("1", "100"));
 	assert_true(status_has(api, "b", ADOPTED, SOON));
 	assert_false(status_has(api, "a", "'u1'", 0));
 }
@@ -520,8 +516,7 @@ TEST(r7_without_an_account)
 
 	set_policies(&source);
 	put("a", OURS, STATUS(""));
-	pod_put(api, "w", "u1", PLAN_HALF);
-	claims_api_run(api);
+	run_with(PLAN_HALF);
 	assert_true(status_has(api, "a", ADOPTED, SOON));
 	assert_true(adoptions_come(1));
 	assert_int_equal(pod_events(api, "NotAccounted"), 0);

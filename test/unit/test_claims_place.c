@@ -17,6 +17,14 @@ static void put(const char *name, const char *status)
 	pool_api_put(api->pool, name, OURS, SPEC, status);
 }
 
+/* Server a with that status, and a pod that waits for its place. */
+static void begin(const char *status)
+{
+	put("a", status);
+	pod_put_gated(api, "w", "u1", PLAN_LATE);
+	claims_api_run(api);
+}
+
 static void must_say(const char *body, const char *text)
 {
 	if (!strstr(body, text))
@@ -29,9 +37,7 @@ TEST(w3_a_claim_that_stands)
 {
 	const char *body;
 
-	put("a", HELD("pending"));
-	pod_put_gated(api, "w", "u1", PLAN_LATE);
-	claims_api_run(api);
+	begin(HELD("pending"));
 	assert_true(pod_is_let_go(api, "u1", SOON));
 	body = api_last(api->api, "PATCH", POD_OF("w"))->body;
 	must_say(body, "{\"op\":\"test\",\"path\":\"/metadata/uid\",\"value\":\"u1\"}");
@@ -51,9 +57,7 @@ TEST(w3_a_claim_that_stands)
 /* The pod is seen first. */
 TEST(w3_a_claim_that_comes_later)
 {
-	put("a", STATUS(""));
-	pod_put_gated(api, "w", "u1", PLAN_LATE);
-	claims_api_run(api);
+	begin(STATUS(""));
 	assert_false(pod_is_let_go(api, "u1", LOST_AFTER_MS / 4));
 	status_put(api, "a", HELD("pending"));
 	assert_true(pod_is_let_go(api, "u1", SOON));
@@ -63,9 +67,7 @@ TEST(w3_a_claim_that_comes_later)
 TEST(w3_a_leader_dies_before_the_patch)
 {
 	places_fare(api, PLACE_NOT_WRITTEN);
-	put("a", HELD("pending"));
-	pod_put_gated(api, "w", "u1", PLAN_LATE);
-	claims_api_run(api);
+	begin(HELD("pending"));
 	assert_true(api_wait(api->api, "PATCH", POD_OF("w"), 1));
 	assert_false(pod_is_let_go(api, "u1", 0));
 	places_fare(api, PLACE_WRITTEN);
@@ -79,9 +81,7 @@ TEST(w3_a_leader_dies_before_the_patch)
 TEST(w3_a_leader_dies_behind_the_patch)
 {
 	places_fare(api, PLACE_NOT_HEARD);
-	put("a", HELD("pending"));
-	pod_put_gated(api, "w", "u1", PLAN_LATE);
-	claims_api_run(api);
+	begin(HELD("pending"));
 	assert_true(pod_is_let_go(api, "u1", SOON));
 	claims_api_next_leader(api);
 	assert_true(status_has(api, "a", "'state':'bound'", SOON));
@@ -104,9 +104,7 @@ TEST(w3_half_a_claim)
  */
 TEST(w0_a_claim_that_is_lost)
 {
-	put("a", STATUS(""));
-	pod_put_gated(api, "w", "u1", PLAN_LATE);
-	claims_api_run(api);
+	begin(STATUS(""));
 	assert_true(pod_events_come(api, "ClaimLost", 1));
 	api_nap(2 * ADOPT_AFTER_MS);
 	assert_false(status_has(api, "a", "'u1'", 0));
@@ -119,9 +117,7 @@ TEST(w0_a_claim_that_is_lost)
 TEST(w9_a_place_that_is_not_taken)
 {
 	places_fare(api, PLACE_REFUSED);
-	put("a", HELD("bound"));
-	pod_put_gated(api, "w", "u1", PLAN_LATE);
-	claims_api_run(api);
+	begin(HELD("bound"));
 	assert_true(pod_events_come(api, "PlaceNotWritten", 1));
 	assert_true(api_wait(api->api, "PATCH", POD_OF("w"), 2));
 	assert_int_equal(pod_events(api, ""), 1);
@@ -134,9 +130,7 @@ TEST(w9_a_place_that_is_not_taken)
 TEST(r16_a_claim_that_a_restore_has_taken)
 {
 	places_fare(api, PLACE_NOT_WRITTEN);
-	put("a", HELD("bound"));
-	pod_put_gated(api, "w", "u1", PLAN_LATE);
-	claims_api_run(api);
+	begin(HELD("bound"));
 	assert_true(api_wait(api->api, "PATCH", POD_OF("w"), 1));
 	assert_true(status_restored(api, "a", STATUS("")));
 	places_fare(api, PLACE_WRITTEN);

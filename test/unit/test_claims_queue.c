@@ -22,6 +22,13 @@ static void put_full(void)
 	pod_put(api, "y", "x2", NULL);
 }
 
+/* One that waits, of that plan, and a leader. */
+static void begin(const char *plan)
+{
+	pod_put_waiting(api, "w", "u1", plan, 30);
+	claims_api_run(api);
+}
+
 static bool metric_comes_to(size_t id, int64_t n)
 {
 	for (int i = 0; i < SOON / 10 && metric_value(api->pool->metrics, id, 0, 0) != n; i++)
@@ -35,8 +42,7 @@ TEST(w3_who_finds_room_starts_at_once)
 	const char *body;
 
 	put("a", STATUS(""));
-	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "50"), 30);
-	claims_api_run(api);
+	begin(PLAN_WAITS("1", "50"));
 	assert_true(pod_is_let_go(api, "u1", SOON));
 	assert_true(
 		status_has(api, "a", "'uid':'u1','namespace':'n','name':'w','state':'bound'", 0));
@@ -58,8 +64,7 @@ TEST(w3_who_finds_room_starts_at_once)
 TEST(w2_who_finds_none_waits)
 {
 	put_full();
-	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
-	claims_api_run(api);
+	begin(PLAN_WAITS("1", "100"));
 	assert_false(pod_is_let_go(api, "u1", 3 * LOST_AFTER_MS));
 	assert_false(status_has(api, "a", "'uid':'u1','namespace':'n','name':'w','state'", 0));
 	assert_int_equal(pod_events(api, "ClaimLost"), 0);
@@ -96,8 +101,7 @@ TEST(w3_who_is_not_as_the_watch_shows_him)
 {
 	places_fare(api, PLACE_NOT_WRITTEN);
 	put("a", STATUS(""));
-	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "50"), 30);
-	claims_api_run(api);
+	begin(PLAN_WAITS("1", "50"));
 	assert_true(api_wait(api->api, "PATCH", POD_OF("w"), 1));
 	pod_gone_unseen(api, "u1");
 	pod_put_waiting(api, "w", "u2", PLAN_WAITS("1", "50"), 31);
@@ -222,8 +226,7 @@ TEST(w3_a_leader_dies_behind_the_claim)
 {
 	places_fare(api, PLACE_NOT_WRITTEN);
 	put("a", STATUS(""));
-	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "50"), 30);
-	claims_api_run(api);
+	begin(PLAN_WAITS("1", "50"));
 	assert_true(api_wait(api->api, "PATCH", POD_OF("w"), 1));
 	assert_true(status_has(api, "a", "'u1'", SOON));
 	places_fare(api, PLACE_WRITTEN);
@@ -239,8 +242,7 @@ TEST(r16_a_claim_that_a_restore_has_taken)
 {
 	places_fare(api, PLACE_NOT_WRITTEN);
 	put("a", STATUS(""));
-	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "50"), 30);
-	claims_api_run(api);
+	begin(PLAN_WAITS("1", "50"));
 	assert_true(api_wait(api->api, "PATCH", POD_OF("w"), 1));
 	assert_true(status_has(api, "a", "'u1'", SOON));
 	assert_true(status_restored(api, "a", STATUS("")));
@@ -257,8 +259,7 @@ TEST(w3_a_leader_dies_in_the_claim)
 	put("a", STATUS(CLAIM_WITH("u1", "w", "bound", "00", "'a','b'", "'open':true,",
 			 HOLDS("gpu-0", WHOLE) "," HOLDS("gpu-1", WHOLE))));
 	put("b", STATUS(""));
-	pod_put_waiting(api, "w", "u1", PLAN_WAITS("3", "100"), 30);
-	claims_api_run(api);
+	begin(PLAN_WAITS("3", "100"));
 	assert_true(pod_is_let_go(api, "u1", SOON));
 	assert_true(status_has(api, "a", "'servers':['a','b']", 0));
 	assert_true(status_has(api, "b", "'servers':['a','b']", 0));
@@ -295,8 +296,7 @@ TEST(w3_two_claims)
 {
 	put("a", STATUS(CLAIM_ON("u1", "w", "bound", "'a'", "gpu-0", "8000000000")));
 	put("b", STATUS(CLAIM_ON("u1", "w", "bound", "'b'", "gpu-0", "8000000000")));
-	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "50"), 30);
-	claims_api_run(api);
+	begin(PLAN_WAITS("1", "50"));
 	assert_true(pod_is_let_go(api, "u1", SOON));
 	assert_true(status_has(api, "a", "'u1'", 0));
 	assert_true(status_has_not(api, "b", "'u1'", SOON));
@@ -339,8 +339,7 @@ TEST(w3_a_server_that_takes_nothing)
 		"{'address':'10.0.0.1:56001','drain':true,'gpus':[{'model':'V100','memory':'16G','"
 		"count':2}]}",
 		STATUS(""));
-	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "50"), 30);
-	claims_api_run(api);
+	begin(PLAN_WAITS("1", "50"));
 	assert_false(pod_is_let_go(api, "u1", 1000));
 	assert_false(status_has(api, "a", "'u1'", 0));
 }
@@ -435,8 +434,7 @@ TEST(w3_who_is_behind_its_gate_again_is_not_adopted)
 TEST(w9_a_pod_says_why)
 {
 	put_full();
-	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
-	claims_api_run(api);
+	begin(PLAN_WAITS("1", "100"));
 	assert_true(pod_is_told(api, "u1",
 		"{'type':'poolgate.io/Admitted','status':'False','lastTransitionTime':'2", SOON));
 	assert_true(pod_is_told(api, "u1", "'reason':'NoCapacity','message':'", 0));
@@ -507,8 +505,7 @@ TEST(w9_many_are_told)
 TEST(w9_who_never_waited_is_told_nothing)
 {
 	put("a", STATUS(""));
-	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
-	claims_api_run(api);
+	begin(PLAN_WAITS("1", "100"));
 	assert_true(pod_is_let_go(api, "u1", SOON));
 	assert_int_equal(api->told, 0);
 }
