@@ -34,6 +34,13 @@ int tests_run(const char *only, const char *names, const CMUnitTestFunction *tes
 	return broken != 0;
 }
 
+void row_says(const char *row, const char *msg, const char *head, const char *part)
+{
+	if (strncmp(msg, head, strlen(head)) != 0 || !strstr(msg, part))
+		fail_msg("%s: \"%s\" does not begin with \"%s\", or lacks \"%s\"", row, msg, head,
+			part);
+}
+
 char *fixture_quotes(const char *text)
 {
 	char *copy = strdup(text);
