@@ -39,6 +39,20 @@
 		return 0;                                                                          \
 	}
 
+/* The program's arena, which grows to so many bytes at most and is anew for each test. */
+#define ARENA_FIXTURES(most)                                                                       \
+	static struct arena arena;                                                                 \
+	FIXTURE(set_up)                                                                            \
+	{                                                                                          \
+		arena_init(&arena, most);                                                          \
+		return 0;                                                                          \
+	}                                                                                          \
+	FIXTURE(tear_down)                                                                         \
+	{                                                                                          \
+		arena_release(&arena);                                                             \
+		return 0;                                                                          \
+	}
+
 /* Each test runs between set_up and tear_down, also when it fails. */
 #define TESTS_BETWEEN(set_up, tear_down, ...) TESTS_ALL(NULL, NULL, set_up, tear_down, __VA_ARGS__)
 

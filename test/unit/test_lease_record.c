@@ -5,19 +5,7 @@
 #include "kube/lease_record.h"
 #include "test/unit/test.h"
 
-static struct arena arena;
-
-FIXTURE(setup)
-{
-	arena_init(&arena, 1u << 20);
-	return 0;
-}
-
-FIXTURE(teardown)
-{
-	arena_release(&arena);
-	return 0;
-}
+ARENA_FIXTURES(1u << 20)
 
 static int read_text(const char *text, struct lease_record *ret, struct err *err)
 {
@@ -337,6 +325,6 @@ TEST(times)
 	}
 }
 
-TESTS_BETWEEN(setup, teardown, read_whole, read_bare, read_refused, read_without_memory, same,
+TESTS_BETWEEN(set_up, tear_down, read_whole, read_bare, read_refused, read_without_memory, same,
 	decided, created, written_without_a_duration, made_anew_without_the_old_metadata, acquired,
 	renewed, released, times)

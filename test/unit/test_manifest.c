@@ -7,19 +7,7 @@
 /* what makes a map with `spec` before it a pod template */
 #define C "{containers: [{name: c}]}"
 
-static struct arena arena;
-
-FIXTURE(setup)
-{
-	arena_init(&arena, YAML_ARENA_MAX);
-	return 0;
-}
-
-FIXTURE(teardown)
-{
-	arena_release(&arena);
-	return 0;
-}
+ARENA_FIXTURES(YAML_ARENA_MAX)
 
 static struct manifest_pods pods_of(const char *text)
 {
@@ -276,4 +264,4 @@ TEST(prefixes)
 	buf_release(&out);
 }
 
-TESTS_BETWEEN(setup, teardown, finds, others, bombs, limits, lines, prefixes)
+TESTS_BETWEEN(set_up, tear_down, finds, others, bombs, limits, lines, prefixes)

@@ -14,19 +14,7 @@
 	"{'type':'TiesKept','status':'True','reason':'PolicyKeepsTies','message':'in other "       \
 	"words','lastTransitionTime':'2026-01-01T00:00:00Z'}"
 
-static struct arena arena;
-
-FIXTURE(set_up)
-{
-	arena_init(&arena, 1 << 20);
-	return 0;
-}
-
-FIXTURE(tear_down)
-{
-	arena_release(&arena);
-	return 0;
-}
+ARENA_FIXTURES(1 << 20)
 
 /* The patch, malloc'ed; NULL: it is told already. */
 static char *told_plain(const char *plain)

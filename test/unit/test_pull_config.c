@@ -5,10 +5,10 @@
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
 
+ARENA_FIXTURES(1 << 20)
+
 /* u:p */
 #define ONE "{'auth':'dTpw'}"
-
-static struct arena arena;
 
 static size_t find(
 	const char *auths, const char *host, const char *repository, struct pull_logins *ret)
@@ -102,17 +102,5 @@ TEST(memory_that_ends_is_told)
 	assert_true(arena.failed);
 }
 
-FIXTURE(begin)
-{
-	arena_init(&arena, 1 << 20);
-	return 0;
-}
-
-FIXTURE(end)
-{
-	arena_release(&arena);
-	return 0;
-}
-
-TESTS_BETWEEN(begin, end, a_key_is_for_one_host_and_what_lies_under_its_path,
+TESTS_BETWEEN(set_up, tear_down, a_key_is_for_one_host_and_what_lies_under_its_path,
 	a_login_in_one_word_or_two, the_nearest_come_first, memory_that_ends_is_told)

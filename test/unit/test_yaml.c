@@ -7,19 +7,7 @@
 #include "base/yaml/yaml_scalar.h"
 #include "test/unit/test.h"
 
-static struct arena arena;
-
-FIXTURE(setup)
-{
-	arena_init(&arena, YAML_ARENA_MAX);
-	return 0;
-}
-
-FIXTURE(teardown)
-{
-	arena_release(&arena);
-	return 0;
-}
+ARENA_FIXTURES(YAML_ARENA_MAX)
 
 static struct yaml_doc *doc_of(struct slice text)
 {
@@ -555,5 +543,5 @@ TEST(plain_safe)
 	assert_false(yaml_plain_safe(SLICE("a\0b")));
 }
 
-TESTS_BETWEEN(setup, teardown, scalars_mean, number_of_any_length, to_json, as_deep_as_is_read,
+TESTS_BETWEEN(set_up, tear_down, scalars_mean, number_of_any_length, to_json, as_deep_as_is_read,
 	not_to_json, merge_bomb, refused, limits, walks, places, found, finds_through, plain_safe)

@@ -3,19 +3,7 @@
 #include "base/yaml/yaml_config.h"
 #include "test/unit/test.h"
 
-static struct arena arena;
-
-FIXTURE(setup)
-{
-	arena_init(&arena, YAML_ARENA_MAX);
-	return 0;
-}
-
-FIXTURE(teardown)
-{
-	arena_release(&arena);
-	return 0;
-}
+ARENA_FIXTURES(YAML_ARENA_MAX)
 
 static struct yaml_node *root_of(const char *text)
 {
@@ -210,4 +198,4 @@ TEST(keys)
 	assert_int_equal(yaml_as_map(root_of("{}"), &err), 0);
 }
 
-TESTS_BETWEEN(setup, teardown, reads, refuses, keys)
+TESTS_BETWEEN(set_up, tear_down, reads, refuses, keys)

@@ -6,19 +6,7 @@
 #include "base/yaml/yaml_splice.h"
 #include "test/unit/test.h"
 
-static struct arena arena;
-
-FIXTURE(setup)
-{
-	arena_init(&arena, YAML_ARENA_MAX);
-	return 0;
-}
-
-FIXTURE(teardown)
-{
-	arena_release(&arena);
-	return 0;
-}
+ARENA_FIXTURES(YAML_ARENA_MAX)
 
 static struct yaml_stream read_text(const char *text)
 {
@@ -307,5 +295,5 @@ TEST(json_stays_json)
 	buf_release(&out);
 }
 
-TESTS_BETWEEN(setup, teardown, changes, refuses, below_a_node, depth_and_memory, all_or_an_error,
+TESTS_BETWEEN(set_up, tear_down, changes, refuses, below_a_node, depth_and_memory, all_or_an_error,
 	json_stays_json)

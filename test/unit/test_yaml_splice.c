@@ -6,19 +6,7 @@
 #include "test/unit/test.h"
 #include "test/unit/yaml_documents.h"
 
-static struct arena arena;
-
-FIXTURE(setup)
-{
-	arena_init(&arena, YAML_ARENA_MAX);
-	return 0;
-}
-
-FIXTURE(teardown)
-{
-	arena_release(&arena);
-	return 0;
-}
+ARENA_FIXTURES(YAML_ARENA_MAX)
 
 /* The text after a patch of its first document; ops: the inside of the array. */
 static int changed(struct slice text, const char *ops, struct buf *out, struct err *err)
@@ -258,4 +246,4 @@ TEST(differences_are_seen)
 	}
 }
 
-TESTS_BETWEEN(setup, teardown, edits, any_document, guards, json_as_yaml, differences_are_seen)
+TESTS_BETWEEN(set_up, tear_down, edits, any_document, guards, json_as_yaml, differences_are_seen)
