@@ -6,19 +6,7 @@
 #include "test/unit/test.h"
 #include "webhook/core/launcher/launcher.h"
 
-static struct arena arena;
-
-FIXTURE(setup)
-{
-	arena_init(&arena, 1 << 20);
-	return 0;
-}
-
-FIXTURE(teardown)
-{
-	arena_release(&arena);
-	return 0;
-}
+ARENA_FIXTURES(1 << 20)
 
 static struct profile_value values[] = {
 	{{"binary", 6}, {"/opt/x/bin/tool", 15}}, {{"lib", 3}, {"/opt/x/lib", 10}}};
@@ -206,9 +194,7 @@ TEST(test_check)
 			continue;
 		}
 		assert_int_equal(rc, ERR_INVALID);
-		if (!strstr(err.msg, cases[i].complaint))
-			fail_msg("%s: \"%s\" lacks \"%s\"", cases[i].text, err.msg,
-				cases[i].complaint);
+		row_says(cases[i].text, err.msg, "", cases[i].complaint);
 	}
 }
 
@@ -381,6 +367,6 @@ TEST(test_unset_image)
 			fail_msg("%s", rows[i].image);
 }
 
-TESTS_BETWEEN(setup, teardown, test_unset_image, test_expand, test_fraction, test_memory_gib,
+TESTS_BETWEEN(set_up, tear_down, test_unset_image, test_expand, test_fraction, test_memory_gib,
 	test_server_host, test_expand_out_of_memory, test_check, test_has, test_argv,
 	test_argv_out_of_memory, test_client, test_expresses)

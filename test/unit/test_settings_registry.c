@@ -124,8 +124,7 @@ TEST(mistakes_are_told)
 		if (load(cases[i].text, &s, &err) == 0)
 			fail_msg("%s is taken", cases[i].text);
 		assert_int_equal(err.code, ERR_INVALID);
-		if (!strstr(err.msg, cases[i].says))
-			fail_msg("%s: %s", cases[i].text, err.msg);
+		row_says(cases[i].text, err.msg, "", cases[i].says);
 		settings_release(&s);
 	}
 }
