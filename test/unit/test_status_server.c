@@ -4,10 +4,13 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
 #include "net/status_server.h"
+#include "net/tls_identity.h"
+#include "test/unit/make_pair.h"
 #include "test/unit/test.h"
 
 static const char *why;
@@ -254,6 +257,77 @@ TEST(addresses)
 	status_server_free(NULL);
 }
 
+/* What a client of TLS hears until the end that TLS itself tells. */
+static size_t heard_by_tls(
+	struct status_server *s, const struct client_target *target, char *to, size_t max)
+{
+	int64_t until = clock_ms() + 20000;
+	struct client_socket *c;
+	struct err err = {0};
+	size_t n = 0, more;
+	bool end = false;
+
+	assert_int_equal(client_socket_open(target, &c, &err), 0);
+	assert_int_equal(client_socket_send(c, SLICE("GET /usage HTTP/1.1\r\n\r\n"), &err), 0);
+	while (!end) {
+		struct pollfd all[STATUS_POLL_MAX + 1];
+		int64_t ms;
+		size_t count = status_server_poll(s, all, &ms);
+
+		all[count] = (struct pollfd){
+			.fd = client_socket_fd(c), .events = client_socket_events(c)};
+		(void)poll(all, count + 1, 1000);
+		status_server_turn(s);
+		assert_int_equal(client_socket_turn(c, &err), 0);
+		assert_int_equal(client_socket_read(c, to + n, max - n, &more, &end, &err), 0);
+		n += more;
+		assert_true(clock_ms() < until);
+	}
+	client_socket_free(c);
+	return n;
+}
+
+TEST(answers_over_tls)
+{
+	static struct made_pair pair;
+	static char file[] = "/tmp/poolgate-status-XXXXXX", text[64 * 1024];
+	struct tls_identity *identity = tls_identity_new();
+	struct server_tls *tls = server_tls_new(identity);
+	struct client_target target = {.host = "127.0.0.1",
+		.tls = true,
+		.ca_file = file,
+		.name = "localhost",
+		.whole = true};
+	struct status_app over = app;
+	int fd = mkstemp(file), silent;
+	struct status_server *s;
+	struct tls_pem cert, key;
+
+	make_pair(&pair, MADE_P256, -60, 86400, 1);
+	cert = made_cert(&pair);
+	key = made_key(&pair);
+	assert_int_equal(tls_identity_load_pem(identity, &cert, &key, NULL), 0);
+	assert_int_equal(write(fd, pair.cert, strlen(pair.cert)), strlen(pair.cert));
+	(void)close(fd);
+	over.tls = tls;
+	s = serve_app("127.0.0.1:0", &over);
+	target.port = status_server_port(s);
+	/* who does not speak TLS gets no answer, and keeps nobody out */
+	silent = dial(s, false);
+	put(silent, "GET /livez HTTP/1.1\n\n", 21);
+	for (size_t i = 0; i < 2; i++) {
+		large = i == 0 ? 2 : 60000;
+		assert_int_equal(heard_by_tls(s, &target, text, sizeof(text)),
+			strlen(said("200 OK", "application/json", "")) + large + (i == 0 ? 0 : 4));
+		assert_memory_equal(text, "HTTP/1.1 200 OK\r\n", 17);
+	}
+	assert_null(strstr(heard(s, silent), "200 OK"));
+	status_server_free(s);
+	server_tls_free(tls);
+	tls_identity_free(identity);
+	(void)unlink(file);
+}
+
 /* Nobody says anything: all places are taken, and whoever came first makes place. */
 TEST(the_silent_make_place)
 {
@@ -327,6 +401,74 @@ TEST(tries_without_a_token)
 	status_server_free(s);
 }
 
+/* All who wait are taken in one turn, and answered, for they have asked already; one who may not
+ * come in keeps nobody out, and who says nothing stays where he is. */
+TEST(one_turn_takes_all_who_wait)
+{
+	struct status_app closed = app;
+	struct status_server *s;
+	int turned_away, fd[3], silent[STATUS_CONNECTIONS_MAX - 1];
+	struct pollfd all[STATUS_POLL_MAX];
+	int64_t ms;
+	char byte;
+
+	closed.may = may;
+	s = serve_app("127.0.0.1:0", &closed);
+	for (size_t i = 0; i < STATUS_TRIES; i++)
+		(void)asked(s, "GET /usage HTTP/1.1\n\n");
+	for (size_t i = 0; i < COUNT(silent); i++) {
+		silent[i] = dial_from(s, false, 2);
+		status_server_turn(s);
+	}
+	turned_away = dial(s, false);
+	for (size_t i = 0; i < COUNT(fd); i++) {
+		fd[i] = dial_from(s, false, 3);
+		put(fd[i], "GET /livez HTTP/1.1\n\n", 21);
+	}
+	status_server_turn(s);
+	assert_int_equal(recv(turned_away, &byte, 1, MSG_DONTWAIT), 0);
+	(void)close(turned_away);
+	for (size_t i = 0; i < COUNT(fd); i++) {
+		assert_int_equal(recv(fd[i], &byte, 1, MSG_DONTWAIT), 1);
+		(void)close(fd[i]);
+	}
+	/* for one place at a time: nobody had to go */
+	for (size_t i = 0; i < COUNT(silent); i++) {
+		assert_true(recv(silent[i], &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+		(void)close(silent[i]);
+	}
+	/* nobody waits: that is no reason to look less */
+	status_server_turn(s);
+	assert_int_equal(status_server_poll(s, all, &ms), 1);
+	assert_int_equal(ms, -1);
+	status_server_free(s);
+}
+
+/* Where no descriptor is free nobody can be taken: it is looked again in a second, not before. */
+TEST(no_descriptor_is_free)
+{
+	struct status_server *s = serve("127.0.0.1:0");
+	int fd = dial(s, false), next = dup(fd);
+	struct pollfd all[STATUS_POLL_MAX];
+	struct rlimit before, few;
+	int64_t ms, began = clock_ms();
+
+	assert_true(next > fd);
+	(void)close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = before;
+	few.rlim_cur = (rlim_t)next;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	status_server_turn(s);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(status_server_poll(s, all, &ms), 0);
+	assert_true(ms > 0 && ms <= 1000);
+	put(fd, "GET /livez HTTP/1.1\n\n", 21);
+	assert_non_null(strstr(heard(s, fd), "200 OK"));
+	assert_true(clock_ms() - began >= 1000);
+	status_server_free(s);
+}
+
 TEST(the_silent_are_hung_up_on)
 {
 	struct status_server *s = serve("127.0.0.1:0");
@@ -338,5 +480,5 @@ TEST(the_silent_are_hung_up_on)
 }
 
 TESTS(answers, requests_in_pieces_and_wrong_ones, pages_as_long_as_may_be, addresses,
-	the_silent_make_place, the_crowd_makes_place, tries_without_a_token,
-	the_silent_are_hung_up_on)
+	answers_over_tls, the_silent_make_place, the_crowd_makes_place, tries_without_a_token,
+	one_turn_takes_all_who_wait, no_descriptor_is_free, the_silent_are_hung_up_on)
