@@ -67,5 +67,66 @@ TEST(w11_jobs_of_an_api_server_that_is_away)
 	assert_in_range(api_seen_of(api->api, "GET", JOBS_ASKED), 1, 64);
 }
 
-TESTS_BETWEEN(
-	claims_api_begin, claims_api_end, w11_many_jobs, w11_jobs_of_an_api_server_that_is_away)
+/* One name begins as another one; their pods come in no order. */
+static const char *namespace_of(size_t i)
+{
+	return i % 30 == 0 ? "ab" : i % 2 ? "a" : "b";
+}
+
+static size_t asked_of(size_t i)
+{
+	char path[96];
+
+	(void)snprintf(
+		path, sizeof(path), "/apis/batch/v1/namespaces/%s/jobs/j%zu", namespace_of(i), i);
+	return api_seen_of(api->api, "GET", path);
+}
+
+/* One of each namespace, and then the next; in each first who was never asked, then who was asked
+ * longest ago. A namespace of few Jobs gets an answer for each of them. */
+TEST(w11_in_turn)
+{
+	static const size_t first[] = {0, 1, 2}; /* of ab, a and b */
+	static struct pod_waiting many[CROWD];
+	static struct pod_waiting *list[CROWD];
+	static char names[CROWD][24];
+	struct job_sizes *sizes = job_sizes_new(api->kube, &api->pool->log);
+	struct duty *self = duty_start("none", nothing, NULL, NULL);
+
+	assert_true(sizes && self);
+	for (size_t i = 0; i < CROWD; i++) {
+		(void)snprintf(names[i], sizeof(names[i]), "j%zu", i);
+		crowd[i] = (struct queue_pod){.namespace = slice_of(namespace_of(i)),
+			.name = slice_of("p"),
+			.gang_job = true,
+			.owner = slice_of("o1")};
+		many[i] = (struct pod_waiting){.pod = crowd[i], .job = slice_of(names[i])};
+		list[i] = &many[i];
+	}
+	for (size_t round = 1; round <= 4; round++) {
+		(void)job_sizes_read(sizes, self, list, crowd, CROWD);
+		for (size_t k = 0; k < COUNT(first); k++) {
+			size_t least = SIZE_MAX, most = 0, sum = 0;
+
+			for (size_t i = 0; i < CROWD; i++) {
+				size_t n;
+
+				if (strcmp(namespace_of(i), namespace_of(first[k])) != 0)
+					continue;
+				n = asked_of(i);
+				sum += n;
+				least = n < least ? n : least;
+				most = n > most ? n : most;
+			}
+			assert_int_equal(sum, round * (k == 0 ? 20 : 118));
+			assert_true(most - least <= 1);
+		}
+		/* all may be asked once more */
+		api_nap(6000);
+	}
+	job_sizes_free(sizes);
+	duty_stop(self);
+}
+
+TESTS_BETWEEN(claims_api_begin, claims_api_end, w11_many_jobs,
+	w11_jobs_of_an_api_server_that_is_away, w11_in_turn)
