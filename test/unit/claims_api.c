@@ -2,6 +2,7 @@
 /* test: pods on an API server of their own, and the duty that keeps claims true. */
 #include "test/unit/claims_api.h"
 
+#include "base/text.h"
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
 #include "webhook/cluster/claims/pods.h"
@@ -400,6 +401,19 @@ int claims_api_end(void **state __attribute__((unused)))
 {
 	claims_api_free(api);
 	return 0;
+}
+
+const char *first_uid(unsigned nth)
+{
+	static char uids[2][16];
+	static unsigned calls;
+	char *uid = uids[calls++ % 2];
+
+	for (unsigned i = 0;; i++) {
+		(void)snprintf(uid, sizeof(uids[0]), "f%u", i);
+		if ((text_hash64(slice_of(uid)) & 0xfff) == 0 && nth-- == 0)
+			return uid;
+	}
 }
 
 static void put(struct claims_api *c, const char *name, const char *uid, const char *plan,

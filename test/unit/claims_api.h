@@ -159,6 +159,10 @@ void places_fare(struct claims_api *c, enum place_fate fate);
 bool pod_is_let_go(struct claims_api *c, const char *uid, int ms);
 void pods_get_status(struct claims_api *c, int status);
 
+/* The nth uid, from 0, that is the first of its table, however large that is. Valid until the next
+ * call but one. */
+const char *first_uid(unsigned nth);
+
 /* Requests of all kinds so far, of servers and of pods. */
 size_t claims_api_asked(struct claims_api *c);
 /* GETs of that pod so far. */

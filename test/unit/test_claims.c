@@ -594,6 +594,89 @@ TEST(r6_a_table_that_grows)
 	assert_int_equal(ended(END_GONE), 300);
 }
 
+/* More than are asked, or written, side by side. */
+#define SERVERS 30
+#define SIDE_BY_SIDE 16
+
+/* So many servers, each with the claim of a pod that is not there. */
+static void with_servers(void)
+{
+	for (int i = 0; i < SERVERS; i++) {
+		char name[8], status[1000];
+
+		(void)snprintf(name, sizeof(name), "s%d", i);
+		(void)snprintf(status, sizeof(status),
+			"{'version':1,'gpus':[" GPU("gpu-0") "],'claims':[{'uid':'u%d','namespace':"
+							     "'n','name':'p%d','state':'bound',"
+							     "'plan':'0000000000000000','since':"
+							     "'2026-11-21T09:30:00Z','take':"
+							     "'00000000000000aa','servers':['s%d'],"
+							     "'gpus':[{'id':'gpu-0','bytes':1}]}]}",
+			i, i, i);
+		pool_api_put(api->pool, name, OURS, SPEC, status);
+	}
+}
+
+/* A leader that is told to go, while it asks or writes, ends what is on its way and begins nothing
+ * more: the next one does. */
+TEST(r8_a_leader_that_goes_begins_nothing_more)
+{
+	static const struct {
+		bool pods;
+		const char *method, *path;
+		int status;
+		const char *reason;
+	} cases[] = {{true, "GET", "/api/v1/namespaces/n/pods/*", 404, "NotFound"},
+		{false, "PUT", SERVERS_PATH "/*", 403, "Forbidden"}};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct api *asked = cases[i].pods ? api->api : api->pool->api;
+
+		with_servers();
+		for (int k = 0; k < SERVERS; k++) {
+			struct api_reply reply = {0};
+
+			api_status(&reply, cases[i].status, cases[i].reason, "no");
+			/* the watch ends first */
+			reply.delay_ms = 4000;
+			api_expect_reply(asked, cases[i].method, cases[i].path, &reply);
+		}
+		claims_api_run(api);
+		assert_true(api_wait(asked, cases[i].method, cases[i].path, SIDE_BY_SIDE));
+		claims_api_end_leader(api);
+		assert_int_equal(api_seen_of(asked, cases[i].method, cases[i].path), SIDE_BY_SIDE);
+		if (cases[i].pods)
+			assert_int_equal(api->pool->puts, 0);
+		claims_api_free(api);
+		api = claims_api_new();
+	}
+}
+
+/* Not before its time, and asked anew behind a conflict: that one, too, whose holder is the first
+ * of all. */
+TEST(r5_the_first_of_the_table)
+{
+	char status[1000], uid[32];
+
+	(void)snprintf(uid, sizeof(uid), "'%s'", first_uid(0));
+	(void)snprintf(status, sizeof(status),
+		"{'version':1,'gpus':[" GPU("gpu-0") "],'claims':[{'uid':%s,'namespace':'n','name':"
+						     "'w','state':'pending','plan':"
+						     "'0000000000000000','since':"
+						     "'2026-11-21T09:30:00Z','take':"
+						     "'00000000000000aa','servers':['a'],'gpus':[{"
+						     "'id':'gpu-0','bytes':1}]}]}",
+		uid);
+	with(status);
+	api_expect(api->pool->api, "PUT", SERVERS_PATH "/a/status", 409,
+		"{\"kind\":\"Status\",\"reason\":\"Conflict\",\"message\":\"x\",\"code\":409}");
+	claims_api_run(api);
+	assert_true(status_keeps(api, "a", uid, PENDING_MS - 200));
+	assert_int_equal(pod_asked(api, "w"), 0);
+	assert_true(status_has_not(api, "a", uid, SOON));
+	assert_int_equal(pod_asked(api, "w"), 2);
+}
+
 /* A claim that has ended cannot be taken out, since its server cannot be read: that is tried again,
  * and its pod asked for, as often as what nobody answers. */
 TEST(r6_an_end_that_nobody_can_write)
@@ -626,4 +709,5 @@ TESTS_BETWEEN(claims_api_begin, claims_api_end, r5_a_pending_claim_ends_after_it
 	r6_a_stripped_label_frees_nothing, r6_a_name_used_again,
 	r6_after_a_conflict_it_is_asked_anew, r6_a_leader_that_stands_still_frees_no_other,
 	r6_many_at_once, r6_a_table_that_grows, r6_nobody_starves, r6_silence_is_asked_a_few_times,
-	r8_two_leaders, r6_an_end_that_nobody_can_write)
+	r8_two_leaders, r8_a_leader_that_goes_begins_nothing_more, r5_the_first_of_the_table,
+	r6_an_end_that_nobody_can_write)

@@ -440,6 +440,26 @@ TEST(w11_who_is_gone_by_force_has_his_seat)
 	assert_true(status_has(api, "a", "'u2'", 0));
 }
 
+/* Both are the first of the table. */
+TEST(r19_the_first_of_the_table)
+{
+	const char *one = first_uid(0), *other = first_uid(1);
+
+	api->cfg.grace_ms = 3600000;
+	put("a", STATUS(""));
+	pod_put_waiting(api, "g0", one, OF_TWO, 30);
+	pod_put_waiting(api, "g1", other, OF_TWO, 30);
+	claims_api_run(api);
+	assert_true(pod_is_let_go(api, one, SOON) && pod_is_let_go(api, other, SOON));
+	assert_false(status_has(api, "a", "'gang':", 0));
+	pod_place(api, other);
+	pod_gone(api, other);
+	assert_true(status_has(api, "a", "'lingers'", SOON));
+	pod_put_waiting(api, "old", "w1", PLAN_WAITS("1", "100"), 10);
+	pod_put_waiting(api, "g2", "u3", OF_TWO, 30);
+	assert_true(pod_is_told(api, "u3", "it is number 2 of 2 that wait", SOON));
+}
+
 /* What he holds is less than he asked, as GPUs are counted of which the largest is larger. */
 TEST(w11_who_is_gone_by_force_counts_as_he_asked)
 {
@@ -658,8 +678,9 @@ TESTS_BETWEEN(set_up, claims_api_end, r19_nobody_is_torn, r19_a_leader_dies, r19
 	r19_half_taken_back_decides_nothing, r19_a_stale_part_of_who_decides,
 	r19_a_stale_part_of_who_runs, w11_who_is_missing_joins_first,
 	w11_who_is_being_deleted_is_not_missing, w11_who_is_gone_by_force_has_his_seat,
-	w11_who_is_gone_by_force_counts_as_he_asked, w11_no_more_than_it_began_with,
-	w11_no_more_than_can_be_read, w11_a_gang_that_has_ended_has_no_seats, w11_another_size,
+	r19_the_first_of_the_table, w11_who_is_gone_by_force_counts_as_he_asked,
+	w11_no_more_than_it_began_with, w11_no_more_than_can_be_read,
+	w11_a_gang_that_has_ended_has_no_seats, w11_another_size,
 	w11_an_adopted_claim_says_how_many_began, w11_an_adopted_claim_says_of_which_gang,
 	w11_as_many_as_the_job_says, w11_a_job_that_grows, w11_a_job_of_its_own_namespace,
 	w9_a_gang_says_why)
