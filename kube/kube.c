@@ -19,6 +19,7 @@
 #define CALL_MS 10000
 /* libcurl takes 300 KB. */
 #define HEAD_MAX (320u * 1024)
+#define PATH_MAX_BYTES 16384
 
 /* A connection that nobody uses now. */
 struct idle {
@@ -130,7 +131,7 @@ int kube_request_init(struct kube_request *r, const struct kube *k, const char *
 	int rc;
 
 	*r = (struct kube_request){0};
-	buf_init(&r->url, 16384);
+	buf_init(&r->url, PATH_MAX_BYTES);
 	buf_init(&r->content_type, 256);
 	if (!path)
 		return err_set(err, ERR_NOMEM, "%s: out of memory for the path", method);
@@ -208,18 +209,31 @@ int64_t kube_wall_ms(struct kube *k)
 int kube_do(struct kube *k, const struct kube_call *call, struct kube_answer *ret, struct err *err)
 {
 	struct kube_answer unwanted, *answer = ret ? ret : &unwanted;
+	const struct kube_place *at = &call->at;
+	struct kube_call whole = *call;
 	struct http_response response = {0};
 	struct kube_request r;
 	struct idle *line = NULL;
+	struct buf path;
 	int rc;
 
 	*answer = (struct kube_answer){0};
-	rc = kube_request_init(&r, k, call->method, call->path, call->content_type, err);
+	buf_init(&path, PATH_MAX_BYTES);
+	if (at->api) {
+		kube_path(&path, at->api, at->namespace, at->plural, at->name, at->sub);
+		whole.path = path.data;
+	}
+	if (call->text)
+		whole.body = buf_as_slice(call->text);
+	rc = kube_request_init(&r, k, call->method, whole.path, call->content_type, err);
+	if (rc == 0 && call->text && call->text->failed)
+		rc = err_set(err, ERR_NOMEM, "%s %s: out of memory for the body", call->method,
+			whole.path);
 	if (rc == 0 && !(line = take(k, err)))
 		rc = err && err->code ? (int)err->code : ERR_NOMEM;
 	if (rc == 0) {
-		r.http.body = call->body;
-		if (!call->body.at)
+		r.http.body = whole.body;
+		if (!whole.body.at)
 			r.headers[1] = NULL;
 		r.http.timeout_ms = call->timeout_ms > 0 ? call->timeout_ms : CALL_MS;
 		r.http.max_bytes = KUBE_ANSWER_MAX;
@@ -233,9 +247,10 @@ int kube_do(struct kube *k, const struct kube_call *call, struct kube_answer *re
 		answer->status = response.status;
 		answer->body = response.body;
 		kube_note_date(k, buf_as_slice(&response.head));
-		rc = judge(call, answer, err);
+		rc = judge(&whole, answer, err);
 	}
 	kube_request_release(&r);
+	buf_release(&path);
 	buf_release(&response.head);
 	if (!ret)
 		kube_answer_release(answer);
@@ -261,11 +276,18 @@ int kube_get(struct kube *k, const char *path, int64_t timeout_ms, struct kube_a
 	return kube_do(k, &call, ret, err);
 }
 
+int kube_get_at(struct kube *k, struct kube_place at, int64_t timeout_ms, struct kube_answer *ret,
+	struct err *err)
+{
+	const struct kube_call call = {.method = "GET", .at = at, .timeout_ms = timeout_ms};
+
+	return kube_do(k, &call, ret, err);
+}
+
 /* ---- lists ---- */
 
 /* A list that gets too old between two pages is begun anew this often. */
 #define RESTARTS 2
-#define PATH_MAX_BYTES 16384
 
 /* A list on its way. */
 struct listing {
@@ -400,25 +422,21 @@ int kube_tell(struct kube *k, const struct kube_event *event, struct err *err)
 {
 	struct slice namespace = event->namespace.len ? event->namespace : SLICE("default");
 	struct slice note = slice_of(event->note);
-	struct kube_call call = {.method = "POST"};
-	struct buf path, body, name;
+	struct buf body, name;
+	struct kube_call call = {.method = "POST", .text = &body};
 	int rc;
 
 	note.len = text_utf8_cut(note, NOTE_MAX);
 	buf_init(&name, 256);
-	buf_init(&path, 1024);
 	buf_init(&body, EVENT_MAX);
 	buf_slice(&name, namespace);
-	kube_path(&path, "/api/v1", name.data, "events", NULL, NULL);
 	write_event(&body, event, namespace, note);
-	call.path = path.data;
-	call.body = buf_as_slice(&body);
-	if (path.failed || body.failed || name.failed)
+	call.at = (struct kube_place){"/api/v1", name.data, "events", NULL, NULL};
+	if (name.failed)
 		rc = err_set(err, ERR_NOMEM, "no room for an event");
 	else
 		rc = kube_do(k, &call, NULL, err);
 	buf_release(&name);
-	buf_release(&path);
 	buf_release(&body);
 	return rc;
 }

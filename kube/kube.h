@@ -27,11 +27,13 @@ struct kube;
 
 /* One call. Borrowed. */
 struct kube_call {
-	const char *method; /* "GET", "POST", "PUT", "PATCH", "DELETE" */
-	const char *path;   /* "/api/v1/namespaces/a/pods/b?dryRun=All"; see kube_path(). NULL,
-			       as of one that failed: ERR_NOMEM */
+	const char *method;   /* "GET", "POST", "PUT", "PATCH", "DELETE" */
+	const char *path;     /* "/api/v1/namespaces/a/pods/b?dryRun=All"; see kube_path(). NULL,
+				 as of one that failed: ERR_NOMEM */
+	struct kube_place at; /* what the path is made of instead, where it names an api */
 	const char *content_type; /* of the body; NULL: KUBE_JSON */
 	struct slice body;        /* absent: none */
+	const struct buf *text;   /* what the body is instead; one that failed: ERR_NOMEM */
 	int64_t timeout_ms;       /* for everything; 0: 10 s */
 	/* Asked about once a second; false gives up with ERR_TIMEOUT. NULL: never. */
 	bool (*go_on)(void *ctx);
@@ -86,6 +88,8 @@ int64_t kube_wall_ms(struct kube *k);
 
 /* Shorthands. */
 int kube_get(struct kube *k, const char *path, int64_t timeout_ms, struct kube_answer *ret,
+	struct err *err);
+int kube_get_at(struct kube *k, struct kube_place at, int64_t timeout_ms, struct kube_answer *ret,
 	struct err *err);
 
 /* Told of each object of a list; false ends it with ERR_REFUSED. The json is that of the page it

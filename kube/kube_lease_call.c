@@ -143,9 +143,8 @@ static int send_record(struct kube_lease *l, const struct lease_record *r, struc
 	lease_record_write(r, l->namespace, l->name, &body);
 	call.method = r->metadata.at ? "PUT" : "POST";
 	call.path = r->metadata.at ? l->path.data : l->collection.data;
-	call.body = buf_as_slice(&body);
-	rc = body.failed ? err_set(err, ERR_NOMEM, "out of memory for a lease")
-			 : kube_do(l->cfg.kube, &call, answer, err);
+	call.text = &body;
+	rc = kube_do(l->cfg.kube, &call, answer, err);
 	buf_release(&body);
 	return rc;
 }
@@ -190,7 +189,6 @@ void lease_give_back(struct kube_lease *l)
 		if (l->unsure || i > 0) {
 			call.method = "GET";
 			call.path = l->path.data;
-			call.body = (struct slice){0};
 			rc = kube_do(l->cfg.kube, &call, &answer, &err);
 			if (rc == 0)
 				rc = observe(l, &answer, &err);

@@ -40,4 +40,9 @@ bool kube_date(struct slice head, int64_t *ret_s);
 void kube_path(struct buf *out, const char *api, const char *namespace, const char *plural,
 	const char *name, const char *sub);
 
+/* Where an object stands: kube_path()'s parts. */
+struct kube_place {
+	const char *api, *namespace, *plural, *name, *sub;
+};
+
 #endif

@@ -92,6 +92,30 @@ TEST(test_write)
 	assert_string_equal(api_seen(fix.api, 1)->content_type, KUBE_JSON);
 }
 
+/* The path is made of a place, the body is what a buffer holds; errors name that path. */
+TEST(at_a_place)
+{
+	struct buf body;
+	struct kube_call call = {
+		.method = "PUT", .at = {"/api/v1", "a", "pods", "b/c", "status"}, .text = &body};
+	const struct kube_place at = {"/api/v1", NULL, "nodes", NULL, NULL};
+
+	buf_init(&body, 10);
+	buf_str(&body, "{\"x\":1}");
+	api_expect(fix.api, "PUT", "/api/v1/namespaces/a/pods/b%2Fc/status", 200, "{}");
+	assert_int_equal(kube_do(fix.k, &call, NULL, &fix.e), 0);
+	assert_string_equal(api_seen(fix.api, 0)->body, "{\"x\":1}");
+	api_expect(fix.api, "GET", "/api/v1/nodes", 404, "");
+	assert_int_equal(kube_get_at(fix.k, at, 1000, NULL, &fix.e), ERR_NOTFOUND);
+	assert_non_null(strstr(fix.e.msg, "GET /api/v1/nodes"));
+	/* Half a body is nobody's: the API server would not hear of what is missing. */
+	buf_str(&body, "more than it holds");
+	assert_int_equal(kube_do(fix.k, &call, NULL, &fix.e), ERR_NOMEM);
+	assert_string_equal(fix.e.msg,
+		"PUT /api/v1/namespaces/a/pods/b%2Fc/status: out of memory for the body");
+	buf_release(&body);
+}
+
 /* What each status means, with a Status object. */
 TEST(test_errors)
 {
@@ -520,6 +544,6 @@ TEST(test_threads)
 	kube_free(NULL);
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_get, test_write, test_errors, test_no_answer, test_token_file,
-	test_list, test_list_too_old, test_no_list, test_meta, test_date, test_clock, test_path,
-	no_path_is_no_question, test_tell, test_threads)
+TESTS_BETWEEN(set_up, tear_down, test_get, test_write, at_a_place, test_errors, test_no_answer,
+	test_token_file, test_list, test_list_too_old, test_no_list, test_meta, test_date,
+	test_clock, test_path, no_path_is_no_question, test_tell, test_threads)

@@ -87,12 +87,9 @@ static int post(struct usage_count *u, const char *path, struct buf *body, int64
 	struct kube_answer *ret, struct err *err)
 {
 	int64_t left = end_ms - clock_ms();
-	const struct kube_call call = {.method = "POST",
-		.path = path,
-		.body = buf_as_slice(body),
-		.timeout_ms = left > 1 ? left : 1};
-	int rc = body->failed ? err_set(err, ERR_NOMEM, "out of memory")
-			      : kube_do(u->cfg.kube, &call, ret, err);
+	const struct kube_call call = {
+		.method = "POST", .path = path, .text = body, .timeout_ms = left > 1 ? left : 1};
+	int rc = kube_do(u->cfg.kube, &call, ret, err);
 
 	if (body->data)
 		explicit_bzero(body->data, body->cap);

@@ -5,7 +5,6 @@
 
 #include "webhook/core/pod/late.h"
 
-#define PATH_BYTES 2048
 #define BODY_BYTES (1u << 20)
 #define CALL_MS 5000
 
@@ -13,22 +12,14 @@ static int send(struct kube *k, struct slice namespace, struct slice name, const
 	struct arena *a, struct err *err)
 {
 	const char *in = arena_strdup(a, namespace), *of = arena_strdup(a, name);
-	struct buf path;
 	struct kube_call call = {.method = "PATCH",
+		.at = {"/api/v1", in, "pods", of, NULL},
 		.content_type = KUBE_JSON_PATCH,
-		.body = buf_as_slice(body),
+		.text = body,
 		.timeout_ms = CALL_MS};
-	int rc;
 
-	buf_init(&path, PATH_BYTES);
-	if (in && of)
-		kube_path(&path, "/api/v1", in, "pods", of, NULL);
-	call.path = path.data;
-	rc = a->failed || path.failed || body->failed
-		     ? err_set(err, ERR_NOMEM, "out of memory for a pod's place")
-		     : kube_do(k, &call, NULL, err);
-	buf_release(&path);
-	return rc;
+	return a->failed ? err_set(err, ERR_NOMEM, "out of memory for a pod's place")
+			 : kube_do(k, &call, NULL, err);
 }
 
 static int carry(struct kube *k, const struct kube_answer *pod, const struct plan *plan,

@@ -19,15 +19,12 @@ static enum name ask_name(const struct take *t, int64_t deadline_ms)
 	enum name said = NAME_UNKNOWN;
 	struct kube_answer answer = {0};
 	struct err err = {0};
-	struct buf path;
-	int rc;
+	int rc = ERR_TIMEOUT;
 
-	buf_init(&path, 2048);
-	kube_path(&path, "/api/v1", t->namespace, "pods", t->name, NULL);
-	rc = path.failed || left <= 0
-		     ? ERR_TIMEOUT
-		     : kube_get(t->l->kube, path.data, left < ASK_MAX_MS ? left : ASK_MAX_MS,
-			       &answer, &err);
+	if (left > 0)
+		rc = kube_get_at(t->l->kube,
+			(struct kube_place){"/api/v1", t->namespace, "pods", t->name, NULL},
+			left < ASK_MAX_MS ? left : ASK_MAX_MS, &answer, &err);
 	if (kube_says_gone(rc, &err))
 		said = NAME_FREE;
 	if (rc == 0 && json_root(&answer.json)) {
@@ -37,7 +34,6 @@ static enum name ask_name(const struct take *t, int64_t deadline_ms)
 			said = NAME_TAKEN;
 	}
 	kube_answer_release(&answer);
-	buf_release(&path);
 	return said;
 }
 

@@ -4,7 +4,6 @@
 #include "webhook/cluster/ledger/policy_accounts_impl.h"
 
 #define BODY_MAX ((size_t)4 << 20)
-#define PATH_BYTES 1024
 /* A leader has counted whoever waits by then. */
 #define COUNTED_MS 4000
 
@@ -69,28 +68,22 @@ static int read_object(
 static int call_api(struct round *r, const char *method, const struct buf *body)
 {
 	int64_t left = r->deadline_ms - clock_ms();
-	struct kube_call call = {.method = method,
+	const struct kube_call call = {.method = method,
+		.at = {"/apis/poolgate.io/v1alpha1", NULL, "gpupolicies", r->e->name,
+			body ? "status" : NULL},
 		.content_type = KUBE_MERGE_PATCH,
+		.text = body,
 		.timeout_ms = left > 1 ? left : 1};
-	struct kube_answer answer = {0};
-	struct buf path;
+	struct kube_answer answer;
 	int rc;
 
 	err_clear(&r->err);
 	r->e->known = false;
-	buf_init(&path, PATH_BYTES);
-	kube_path(&path, "/apis/poolgate.io/v1alpha1", NULL, "gpupolicies", r->e->name,
-		body ? "status" : NULL);
-	call.path = path.data;
-	if (body)
-		call.body = buf_as_slice(body);
-	rc = path.failed ? account_no_memory(&r->err)
-			 : kube_do(r->x->kube, &call, &answer, &r->err);
+	rc = kube_do(r->x->kube, &call, &answer, &r->err);
 	if (rc == 0)
 		rc = read_object(r->e, &answer, &r->arena, &r->err);
 	r->e->another |= kube_says_gone(rc, &r->err);
 	kube_answer_release(&answer);
-	buf_release(&path);
 	return rc;
 }
 

@@ -246,7 +246,6 @@ static int ask(
 	int64_t left = deadline_ms - clock_ms();
 	struct kube_answer got;
 	struct err why = {0};
-	struct buf path;
 	int rc;
 
 	*ret = NULL;
@@ -254,18 +253,12 @@ static int ask(
 		return err_set(err, ERR_NOMEM, "out of memory");
 	if (deadline_ms == 0 || left <= 0)
 		return err_set(err, ERR_TIMEOUT, "nobody knows %s %s yet", kind->plural, name);
-	buf_init(&path, 1024);
-	kube_path(&path, kind->api, NULL, kind->plural, name, NULL);
-	if (path.failed) {
-		buf_release(&path);
-		return err_set(err, ERR_NOMEM, "out of memory");
-	}
-	rc = kube_get(
-		kind->look->cfg.kube, path.data, left < GET_MAX_MS ? left : GET_MAX_MS, &got, &why);
+	rc = kube_get_at(kind->look->cfg.kube,
+		(struct kube_place){kind->api, NULL, kind->plural, name, NULL},
+		left < GET_MAX_MS ? left : GET_MAX_MS, &got, &why);
 	if (rc == 0)
 		rc = kind->read(&got.json, json_root(&got.json), ret);
 	kube_answer_release(&got);
-	buf_release(&path);
 	if (rc == 0 || kube_says_gone(rc, &why))
 		return 0;
 	return rc == ERR_NOMEM ? err_set(err, ERR_NOMEM, "out of memory")

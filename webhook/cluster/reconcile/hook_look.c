@@ -12,7 +12,6 @@
 
 #define EVERY_MS 60000
 #define CALL_MS 5000
-#define PATH_BYTES 1024
 #define CONDITIONS_MAX (4u << 20)
 #define CONFIGURATIONS "/apis/admissionregistration.k8s.io/v1"
 
@@ -48,16 +47,14 @@ static int64_t look(void *ctx, struct duty *d)
 	const char *text = NULL;
 	struct err err = {0};
 	struct arena a;
-	struct buf path;
 	int rc;
 
 	(void)d;
 	arena_init(&a, CONDITIONS_MAX);
-	buf_init(&path, PATH_BYTES);
-	kube_path(&path, CONFIGURATIONS, NULL, "validatingwebhookconfigurations",
-		l->cfg.configuration, NULL);
-	rc = path.failed ? err_set(&err, ERR_NOMEM, "out of memory")
-			 : kube_get(l->cfg.kube, path.data, CALL_MS, &answer, &err);
+	rc = kube_get_at(l->cfg.kube,
+		(struct kube_place){CONFIGURATIONS, NULL, "validatingwebhookconfigurations",
+			l->cfg.configuration, NULL},
+		CALL_MS, &answer, &err);
 	if (rc == 0)
 		text = hook_conditions(&answer.json, &a);
 	/* An API server that is away for a moment has the hooks that it had. */
@@ -71,7 +68,6 @@ static int64_t look(void *ctx, struct duty *d)
 	l->told = rc != 0;
 	metric_set(l->cfg.metrics, M_HOOKS_READ, 0, 0, rc == 0);
 	kube_answer_release(&answer);
-	buf_release(&path);
 	arena_release(&a);
 	return l->cfg.every_ms ? l->cfg.every_ms : EVERY_MS;
 }

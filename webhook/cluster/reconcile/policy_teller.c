@@ -57,18 +57,13 @@ static bool note_policy(void *ctx, const struct json *j, const struct json_node 
 
 static void write_one(struct policy_teller *t, size_t i)
 {
-	struct kube_call call = {
-		.method = "PATCH", .content_type = KUBE_MERGE_PATCH, .body = t->tell[i].patch};
+	const struct kube_call call = {.method = "PATCH",
+		.at = {"/apis/" POLICY_API, NULL, "gpupolicies", t->tell[i].name, "status"},
+		.content_type = KUBE_MERGE_PATCH,
+		.body = t->tell[i].patch};
 	struct err err = {0};
-	struct buf path;
-	int rc;
+	int rc = kube_do(t->cfg->kube, &call, NULL, &err);
 
-	buf_init(&path, 1024);
-	kube_path(&path, "/apis/" POLICY_API, NULL, "gpupolicies", t->tell[i].name, "status");
-	call.path = path.data;
-	rc = path.failed ? err_set(&err, ERR_NOMEM, "out of memory")
-			 : kube_do(t->cfg->kube, &call, NULL, &err);
-	buf_release(&path);
 	/* Who changed it meanwhile has it told in the next round. */
 	if (rc == 0 || rc == ERR_CONFLICT || kube_says_gone(rc, &err)) {
 		t->told = t->told && rc != 0;

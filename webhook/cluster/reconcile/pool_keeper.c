@@ -41,7 +41,7 @@ static int patch(struct pool_keeper *k, const struct buf *body, struct err *err)
 	struct kube_call call = {.method = "PATCH",
 		.path = POOLS_PATH "/" POOL_NAME "/status",
 		.content_type = KUBE_MERGE_PATCH,
-		.body = buf_as_slice(body)};
+		.text = body};
 
 	return kube_do(k->cfg->kube, &call, NULL, err);
 }
@@ -65,7 +65,7 @@ static int write(struct pool_keeper *k, const struct pool_status *status, struct
 	buf_str(&body, "{\"status\":");
 	pool_status_write(status, &body);
 	buf_char(&body, '}');
-	rc = body.failed ? err_set(err, ERR_NOMEM, "out of memory") : patch(k, &body, err);
+	rc = patch(k, &body, err);
 	if (kube_says_gone(rc, err)) {
 		rc = make(k, err);
 		if (rc == 0)

@@ -18,7 +18,6 @@
 #define WAITING_MS 1000
 #define EVERY_MS 10000
 #define EDIT_MS 5000
-#define PATH_MAX_BYTES 1024
 #define BODY_MAX_BYTES 65536
 #define VERSION_SIZE 32
 #define ARENA_MAX_BYTES ((size_t)16 << 20)
@@ -216,12 +215,14 @@ static void write_finalizers(
 
 /* Judged on what the API server says now, past every cache. 0 also when there is nothing to do any
  * more. */
-static int patch_finalizers(struct server_keeper *k, const struct known *s, const char *path,
+static int patch_finalizers(struct server_keeper *k, const struct known *s, struct kube_place at,
 	const struct kube_answer *now, struct err *err)
 {
 	struct server_object o;
 	struct arena arena;
 	struct buf body;
+	const struct kube_call call = {
+		.method = "PATCH", .at = at, .content_type = KUBE_MERGE_PATCH, .text = &body};
 	int rc;
 
 	arena_init(&arena, ARENA_MAX_BYTES);
@@ -229,13 +230,8 @@ static int patch_finalizers(struct server_keeper *k, const struct known *s, cons
 	rc = server_object_read(&now->json, json_root(&now->json), &arena, &o, err);
 	if (rc == 0 && strcmp(o.uid, s->uid) == 0 &&
 		(o.deleting ? o.finalizer && is_empty(&o) : !o.finalizer)) {
-		struct kube_call call = {
-			.method = "PATCH", .path = path, .content_type = KUBE_MERGE_PATCH};
-
 		write_finalizers(&now->json, json_root(&now->json), !o.deleting, &body);
-		call.body = buf_as_slice(&body);
-		rc = body.failed ? err_set(err, ERR_NOMEM, "out of memory")
-				 : kube_do(k->cfg->kube, &call, NULL, err);
+		rc = kube_do(k->cfg->kube, &call, NULL, err);
 		if (rc == 0)
 			log_line(k->cfg->log, LOG_LEVEL_INFO,
 				o.deleting ? "server goes, no claim is on it any more"
@@ -249,20 +245,13 @@ static int patch_finalizers(struct server_keeper *k, const struct known *s, cons
 
 static int keep_finalizer(struct server_keeper *k, const struct known *s, struct err *err)
 {
-	struct kube_answer now = {0};
-	struct buf path;
-	int rc;
+	const struct kube_place at = {"/apis/" SERVER_API, NULL, "gpuservers", s->name, NULL};
+	struct kube_answer now;
+	int rc = kube_get_at(k->cfg->kube, at, 0, &now, err);
 
-	buf_init(&path, PATH_MAX_BYTES);
-	buf_str(&path, SERVERS_PATH "/");
-	/* names of objects need no escaping */
-	buf_str(&path, s->name);
-	rc = path.failed ? err_set(err, ERR_NOMEM, "out of memory")
-			 : kube_get(k->cfg->kube, path.data, 0, &now, err);
 	if (rc == 0)
-		rc = patch_finalizers(k, s, path.data, &now, err);
+		rc = patch_finalizers(k, s, at, &now, err);
 	kube_answer_release(&now);
-	buf_release(&path);
 	return rc;
 }
 

@@ -263,8 +263,8 @@ static enum edit_result edit_drop(
 /* Make the object. Its name says what it holds, so one of that name holds the same. */
 static int make(const struct usage_keeper *k, const struct look *l, struct err *err)
 {
-	struct kube_call call = {.method = "POST", .path = USAGES_PATH};
 	struct buf body;
+	const struct kube_call call = {.method = "POST", .path = USAGES_PATH, .text = &body};
 	int rc;
 
 	buf_init(&body, BODY_MAX_BYTES);
@@ -274,10 +274,8 @@ static int make(const struct usage_keeper *k, const struct look *l, struct err *
 		l->day, (unsigned long long)text_hash64(buf_as_slice(&l->periods)));
 	buf_slice(&body, buf_as_slice(&l->periods));
 	buf_str(&body, "]}");
-	call.body = buf_as_slice(&body);
-	rc = body.failed || l->periods.failed || l->dues.failed
-		     ? err_set(err, ERR_NOMEM, "out of memory")
-		     : kube_do(k->cfg->kube, &call, NULL, err);
+	rc = l->periods.failed || l->dues.failed ? err_set(err, ERR_NOMEM, "out of memory")
+						 : kube_do(k->cfg->kube, &call, NULL, err);
 	buf_release(&body);
 	return rc == ERR_CONFLICT ? 0 : rc;
 }

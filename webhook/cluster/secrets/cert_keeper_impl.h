@@ -71,8 +71,8 @@ int cert_write_serving(const struct cert_keeper *k, const struct cert_view *v,
 int cert_publish(const struct cert_keeper *k, const struct cert_view *v,
 	const struct keeper_ca *const cas[], size_t n, struct err *err);
 
-/* "/apis/…/NAME" of configuration i. False: out of memory. */
-bool cert_configuration_path(const struct cert_keeper *k, size_t i, struct buf *out);
+/* Where configuration i stands. */
+struct kube_place cert_configuration(const struct cert_keeper *k, size_t i);
 
 #define KEEPER_PUBLISHED_AT "poolgate.io/published-at"
 #define KEEPER_SWITCHED_AT "poolgate.io/switched-at"

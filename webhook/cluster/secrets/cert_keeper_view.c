@@ -13,7 +13,6 @@
 
 #define BEGIN "-----BEGIN CERTIFICATE-----"
 #define END "-----END CERTIFICATE-----"
-#define PATH_MAX_BYTES 1024
 
 /* Nothing that a Secret or a bundle holds, only what happens to us. */
 static bool ours_to_report(int rc)
@@ -213,14 +212,13 @@ static int64_t read_time(const struct json *j, const char *annotation)
 	return rfc3339_read(json_inside(j, v), &ms) && ms > 0 ? ms / 1000 : 0;
 }
 
-bool cert_configuration_path(const struct cert_keeper *k, size_t i, struct buf *out)
+struct kube_place cert_configuration(const struct cert_keeper *k, size_t i)
 {
 	static const char *const plurals[KEEPER_CONFIGURATIONS] = {
 		"mutatingwebhookconfigurations", "validatingwebhookconfigurations"};
 
-	kube_path(out, "/apis/admissionregistration.k8s.io/v1", NULL, plurals[i],
-		k->cfg.configuration, NULL);
-	return !out->failed;
+	return (struct kube_place){"/apis/admissionregistration.k8s.io/v1", NULL, plurals[i],
+		k->cfg.configuration, NULL};
 }
 
 static int fetch(const struct cert_keeper *k, struct cert_view *v, struct err *err)
@@ -228,13 +226,7 @@ static int fetch(const struct cert_keeper *k, struct cert_view *v, struct err *e
 	int rc = 0;
 
 	for (size_t i = 0; i < KEEPER_CONFIGURATIONS && rc == 0; i++) {
-		struct buf path;
-
-		buf_init(&path, PATH_MAX_BYTES);
-		rc = cert_configuration_path(k, i, &path)
-			     ? kube_get(k->cfg.kube, path.data, 0, &v->hooks[i], err)
-			     : err_set(err, ERR_NOMEM, "out of memory");
-		buf_release(&path);
+		rc = kube_get_at(k->cfg.kube, cert_configuration(k, i), 0, &v->hooks[i], err);
 		/* then nobody calls us by it, and the Status that came has no hooks */
 		if (kube_says_gone(rc, err))
 			rc = 0;

@@ -6,7 +6,6 @@
 #include "webhook/cluster/secrets/cert_keeper_impl.h"
 #include "webhook/cluster/secrets/secret_data.h"
 
-#define PATH_MAX_BYTES 1024
 /* A Secret holds 1 MiB at most. */
 #define BODY_MAX_BYTES ((size_t)4 << 20)
 #define LABEL_VALUE "poolgate"
@@ -146,24 +145,18 @@ static void write_patch(const struct kube_answer *configuration, const struct bu
 static int publish_in(const struct cert_keeper *k, const struct cert_view *v, size_t i,
 	const struct buf *bundle, struct err *err)
 {
-	struct buf path, body;
+	struct buf body;
+	const struct kube_call call = {.method = "PATCH",
+		.at = cert_configuration(k, i),
+		.content_type = KUBE_JSON_PATCH,
+		.text = &body};
 	size_t hooks;
 	int rc = 0;
 
-	buf_init(&path, PATH_MAX_BYTES);
 	buf_init(&body, BODY_MAX_BYTES);
 	write_patch(&v->hooks[i], bundle, &body, &hooks);
-	if (!cert_configuration_path(k, i, &path) || body.failed) {
-		rc = err_set(err, ERR_NOMEM, "out of memory");
-	} else if (hooks > 0) {
-		struct kube_call call = {.method = "PATCH",
-			.path = path.data,
-			.content_type = KUBE_JSON_PATCH,
-			.body = buf_as_slice(&body)};
-
+	if (hooks > 0)
 		rc = kube_do(k->cfg.kube, &call, NULL, err);
-	}
-	buf_release(&path);
 	buf_release(&body);
 	return rc;
 }

@@ -122,29 +122,22 @@ static int delete_copy(const struct secret_sync_config *cfg, const char *namespa
 	const char *name, const struct kube_answer *was, struct err *err)
 {
 	struct kube_meta meta = kube_meta(&was->json, json_root(&was->json));
-	struct buf path, body;
+	struct buf body;
+	const struct kube_call call = {.method = "DELETE",
+		.at = {"/api/v1", namespace, "secrets", name, NULL},
+		.text = &body};
+	struct kube_answer a;
 	int rc;
 
-	buf_init(&path, SECRET_PATH_MAX);
-	buf_init(&body, SECRET_PATH_MAX);
-	kube_path(&path, "/api/v1", namespace, "secrets", name, NULL);
+	buf_init(&body, SECRET_ASK_MAX);
 	buf_str(&body,
 		"{\"apiVersion\":\"v1\",\"kind\":\"DeleteOptions\",\"preconditions\":{\"uid\":");
 	buf_json_str(&body, meta.uid);
 	buf_str(&body, ",\"resourceVersion\":");
 	buf_json_str(&body, meta.version);
 	buf_str(&body, "}}");
-	if (path.failed || body.failed) {
-		rc = err_set(err, ERR_NOMEM, "out of memory");
-	} else {
-		struct kube_call call = {
-			.method = "DELETE", .path = path.data, .body = buf_as_slice(&body)};
-		struct kube_answer a;
-
-		rc = kube_do(cfg->kube, &call, &a, err);
-		secret_release(&a);
-	}
-	buf_release(&path);
+	rc = kube_do(cfg->kube, &call, &a, err);
+	secret_release(&a);
 	buf_release(&body);
 	return rc;
 }

@@ -5,20 +5,12 @@
 #include "base/base64.h"
 #include "certs/certs_files.h"
 
-#define PATH_MAX_BYTES 1024
-
 int secret_get(struct kube *k, const char *namespace, const char *name, int64_t timeout_ms,
 	struct kube_answer *ret, struct err *err)
 {
-	struct buf path;
-	int rc;
+	const struct kube_place at = {"/api/v1", namespace, "secrets", name, NULL};
+	int rc = kube_get_at(k, at, timeout_ms, ret, err);
 
-	*ret = (struct kube_answer){0};
-	buf_init(&path, PATH_MAX_BYTES);
-	kube_path(&path, "/api/v1", namespace, "secrets", name, NULL);
-	rc = path.failed ? err_set(err, ERR_NOMEM, "out of memory")
-			 : kube_get(k, path.data, timeout_ms, ret, err);
-	buf_release(&path);
 	if (rc == ERR_NOTFOUND && !kube_says_gone(rc, err))
 		rc = err_set(err, ERR_IO, "a 404 that is not the API server's");
 	return rc;
@@ -45,23 +37,13 @@ int secret_put(struct kube *k, const char *namespace, const char *name,
 	const struct kube_answer *was, struct buf *body, struct err *err)
 {
 	bool exists = was->status != 404;
-	struct buf path;
-	int rc;
+	const struct kube_call call = {.method = exists ? "PUT" : "POST",
+		.at = {"/api/v1", namespace, "secrets", exists ? name : NULL, NULL},
+		.text = body};
+	struct kube_answer a;
+	int rc = kube_do(k, &call, &a, err);
 
-	buf_init(&path, PATH_MAX_BYTES);
-	kube_path(&path, "/api/v1", namespace, "secrets", exists ? name : NULL, NULL);
-	if (path.failed || body->failed) {
-		rc = err_set(err, ERR_NOMEM, "out of memory");
-	} else {
-		struct kube_call call = {.method = exists ? "PUT" : "POST",
-			.path = path.data,
-			.body = buf_as_slice(body)};
-		struct kube_answer a;
-
-		rc = kube_do(k, &call, &a, err);
-		secret_release(&a);
-	}
-	buf_release(&path);
+	secret_release(&a);
 	certs_files_wipe(body);
 	return rc;
 }

@@ -121,21 +121,20 @@ static int read_answer(const struct kube_answer *a, bool *ret_open, struct err *
 static int ask(const struct secret_gate *g, struct slice namespace, int64_t ms, bool *ret_open,
 	struct err *err)
 {
-	struct kube_call call = {.method = "POST", .path = REVIEWS, .timeout_ms = ms};
-	struct kube_answer a = {0};
 	struct buf body;
+	const struct kube_call call = {
+		.method = "POST", .path = REVIEWS, .text = &body, .timeout_ms = ms};
+	struct kube_answer a;
 	int rc;
 
-	buf_init(&body, SECRET_PATH_MAX);
+	buf_init(&body, SECRET_ASK_MAX);
 	buf_str(&body,
 		"{\"apiVersion\":\"authorization.k8s.io/v1\",\"kind\":\"SelfSubjectAccessReview\","
 		"\"spec\":{\"resourceAttributes\":{\"verb\":\"create\",\"resource\":\"secrets\","
 		"\"namespace\":");
 	buf_json_str(&body, namespace);
 	buf_str(&body, "}}}");
-	call.body = buf_as_slice(&body);
-	rc = body.failed ? err_set(err, ERR_NOMEM, "out of memory")
-			 : kube_do(g->kube, &call, &a, err);
+	rc = kube_do(g->kube, &call, &a, err);
 	if (rc == 0)
 		rc = read_answer(&a, ret_open, err);
 	kube_answer_release(&a);

@@ -13,23 +13,15 @@
 #define TRIES 3
 #define NAME_MAX_BYTES 63
 
-static bool record_path(const struct secret_sync_config *cfg, struct buf *out)
+static struct kube_place record_of(const struct secret_sync_config *cfg)
 {
-	kube_path(out, "/api/v1", cfg->namespace, "configmaps", SECRET_SYNC_RECORD, NULL);
-	return !out->failed;
+	return (struct kube_place){
+		"/api/v1", cfg->namespace, "configmaps", SECRET_SYNC_RECORD, NULL};
 }
 
 static int get(const struct secret_sync_config *cfg, struct kube_answer *ret, struct err *err)
 {
-	struct buf path;
-	int rc;
-
-	*ret = (struct kube_answer){0};
-	buf_init(&path, SECRET_PATH_MAX);
-	rc = record_path(cfg, &path) ? kube_get(cfg->kube, path.data, 0, ret, err)
-				     : err_set(err, ERR_NOMEM, "out of memory");
-	buf_release(&path);
-	return rc;
+	return kube_get_at(cfg->kube, record_of(cfg), 0, ret, err);
 }
 
 /* Names in it, as text, which is released by the caller. Somebody may have edited them, with line
@@ -114,25 +106,14 @@ static int change_once(
 	const struct secret_sync_config *cfg, struct slice name, bool add, struct err *err)
 {
 	struct kube_answer a;
-	struct buf path, body;
+	struct buf body;
+	const struct kube_call call = {.method = "PUT", .at = record_of(cfg), .text = &body};
 	int rc = get(cfg, &a, err);
 
-	buf_init(&path, SECRET_PATH_MAX);
 	buf_init(&body, RECORD_MAX);
-	if (rc == 0 && change(&a, name, add, &body)) {
-		struct kube_call call = {.method = "PUT", .body = buf_as_slice(&body)};
-
-		if (!record_path(cfg, &path))
-			rc = err_set(err, ERR_NOMEM, "out of memory");
-		else if (body.failed)
-			rc = body.full
-				     ? err_set(err, ERR_TOOBIG, "the record of namespaces is full")
-				     : err_set(err, ERR_NOMEM, "out of memory");
-		call.path = path.data;
-		if (rc == 0)
-			rc = kube_do(cfg->kube, &call, NULL, err);
-	}
-	buf_release(&path);
+	if (rc == 0 && change(&a, name, add, &body))
+		rc = body.full ? err_set(err, ERR_TOOBIG, "the record of namespaces is full")
+			       : kube_do(cfg->kube, &call, NULL, err);
 	buf_release(&body);
 	kube_answer_release(&a);
 	return rc;

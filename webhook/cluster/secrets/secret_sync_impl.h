@@ -15,7 +15,7 @@
 
 /* A Secret holds 1 MiB at most, a third more as base64. */
 #define SECRET_BODY_MAX ((size_t)4 << 20)
-#define SECRET_PATH_MAX 1024
+#define SECRET_ASK_MAX 1024
 
 /* ---- secret_record.c: the source ---- */
 
