@@ -60,6 +60,15 @@ static inline bool slice_eq(struct slice a, struct slice b)
 	return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
 }
 
+/* Byte by byte; who is shorter and otherwise alike goes first. */
+static inline int slice_order(struct slice a, struct slice b)
+{
+	size_t n = a.len < b.len ? a.len : b.len;
+	int order = n ? memcmp(a.at, b.at, n) : 0;
+
+	return order ? order : (a.len > b.len) - (a.len < b.len);
+}
+
 static inline bool slice_is(struct slice a, const char *s)
 {
 	return a.at && slice_eq(a, slice_of(s));

@@ -26,14 +26,6 @@ void gpu_count_release(struct gpu_count *c)
 
 /* ---- the servers ---- */
 
-static int compare(const char *name, struct slice with)
-{
-	size_t len = strlen(name), shorter = len < with.len ? len : with.len;
-	int c = memcmp(name, with.at, shorter);
-
-	return c ? c : (len > with.len) - (len < with.len);
-}
-
 /* Where the server is, or where it would be. */
 static bool find(const struct gpu_count *c, struct slice name, size_t *ret_at)
 {
@@ -41,7 +33,7 @@ static bool find(const struct gpu_count *c, struct slice name, size_t *ret_at)
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
-		int order = compare(c->server[mid].name, name);
+		int order = slice_order(slice_of(c->server[mid].name), name);
 
 		if (order == 0) {
 			*ret_at = mid;

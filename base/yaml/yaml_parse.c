@@ -203,11 +203,8 @@ struct key_at {
 static int by_key(const void *left, const void *right)
 {
 	const struct key_at *a = left, *b = right;
-	size_t n = a->key.len < b->key.len ? a->key.len : b->key.len;
-	int order = n ? memcmp(a->key.at, b->key.at, n) : 0;
+	int order = slice_order(a->key, b->key);
 
-	if (order == 0)
-		order = (a->key.len > b->key.len) - (a->key.len < b->key.len);
 	/* qsort is not stable; a message should name the later of two equal keys */
 	if (order == 0)
 		order = (a->node->line > b->node->line) - (a->node->line < b->node->line);

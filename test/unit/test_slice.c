@@ -30,4 +30,17 @@ TEST(each_byte_counts)
 	assert_true(bytes_eq(NULL, NULL, 0));
 }
 
-TESTS(each_byte_counts)
+TEST(who_is_shorter_goes_first)
+{
+	static const char *const order[] = {"", "A", "a", "a-b", "ab", "b", "\xff"};
+
+	for (int i = 0; i < 7; i++)
+		for (int k = 0; k < 7; k++) {
+			int c = slice_order(slice_of(order[i]), slice_of(order[k]));
+
+			assert_int_equal((c > 0) - (c < 0), (i > k) - (i < k));
+		}
+	assert_int_equal(slice_order((struct slice){0}, SLICE("")), 0);
+}
+
+TESTS(each_byte_counts, who_is_shorter_goes_first)

@@ -139,12 +139,8 @@ struct asking {
 static int by_namespace(const void *a, const void *b)
 {
 	const struct job_size *const *x = a, *const *y = b;
-	struct slice first = (*x)->namespace, second = (*y)->namespace;
-	size_t n = first.len < second.len ? first.len : second.len;
-	int order = n ? memcmp(first.at, second.at, n) : 0;
+	int order = slice_order((*x)->namespace, (*y)->namespace);
 
-	if (order == 0)
-		order = (first.len > second.len) - (first.len < second.len);
 	return order ? order
 		     : ((*x)->asked_ms > (*y)->asked_ms) - ((*x)->asked_ms < (*y)->asked_ms);
 }

@@ -21,14 +21,6 @@ void known_release(struct known *k)
 	*k = (struct known){0};
 }
 
-static int compare(const char *name, struct slice to)
-{
-	size_t n = strlen(name);
-	int order = memcmp(name, to.at, n < to.len ? n : to.len);
-
-	return order ? order : (n > to.len) - (n < to.len);
-}
-
 /* Where it is, or would be. */
 static size_t place_of(const struct known *k, struct slice name, bool *ret_there)
 {
@@ -37,7 +29,7 @@ static size_t place_of(const struct known *k, struct slice name, bool *ret_there
 	*ret_there = false;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		int order = compare(k->at[middle].name, name);
+		int order = slice_order(slice_of(k->at[middle].name), name);
 
 		if (order == 0) {
 			*ret_there = true;

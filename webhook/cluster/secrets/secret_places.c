@@ -15,14 +15,6 @@ void places_release(struct places *p)
 	*p = (struct places){0};
 }
 
-static int compare(struct slice name, const char *other)
-{
-	size_t len = strlen(other);
-	int order = memcmp(name.at, other, name.len < len ? name.len : len);
-
-	return order ? order : (name.len > len) - (name.len < len);
-}
-
 /* Where it stands, or would stand. */
 static size_t find(const struct places *p, struct slice name, bool *ret_there)
 {
@@ -30,7 +22,7 @@ static size_t find(const struct places *p, struct slice name, bool *ret_there)
 
 	while (from < to) {
 		size_t mid = from + (to - from) / 2;
-		int order = compare(name, p->at[mid].name);
+		int order = slice_order(name, slice_of(p->at[mid].name));
 
 		if (order == 0) {
 			*ret_there = true;

@@ -57,11 +57,11 @@ uint64_t queue_size_in(
 
 int queue_compare_gang(const struct queue_pod *a, const struct queue_pod *b)
 {
-	int c = queue_order(a->gang, b->gang);
+	int c = slice_order(a->gang, b->gang);
 
 	if (c == 0)
 		c = a->gang_job - b->gang_job;
-	return c || !a->gang_job ? c : queue_order(a->owner, b->owner);
+	return c || !a->gang_job ? c : slice_order(a->owner, b->owner);
 }
 
 uint32_t queue_gang_key(const struct queue_pod *pod)

@@ -99,8 +99,6 @@ struct queue_run {
 int queue_find_units(struct queue_run *q);
 /* The next one of its namespace; NULL: it is the last. */
 struct queue_unit *queue_next(const struct queue_run *q, struct queue_unit *u);
-/* Byte by byte; who is shorter and otherwise alike goes first. */
-int queue_order(struct slice a, struct slice b);
 
 /* ---- queue_shape.c ---- */
 

@@ -27,7 +27,7 @@ static int compare_demands(const struct demand *a, const struct demand *b)
 	COMPARE(a->guarded, b->guarded);
 	COMPARE(a->gate_by, b->gate_by);
 	COMPARE((uintptr_t)a->bound, (uintptr_t)b->bound);
-	c = queue_order(a->launcher, b->launcher);
+	c = slice_order(a->launcher, b->launcher);
 	if (c)
 		return c;
 	for (size_t i = 0; i < a->n_containers; i++) {
@@ -38,14 +38,14 @@ static int compare_demands(const struct demand *a, const struct demand *b)
 		COMPARE(x->percent, y->percent);
 		COMPARE(x->memory_mb, y->memory_mb);
 		/* refusals name it */
-		c = a->n_containers > 1 ? queue_order(x->name, y->name) : 0;
+		c = a->n_containers > 1 ? slice_order(x->name, y->name) : 0;
 		if (c)
 			return c;
 	}
 	for (size_t i = 0; i < a->n_filters && c == 0; i++)
-		c = queue_order(a->filters[i].token, b->filters[i].token);
+		c = slice_order(a->filters[i].token, b->filters[i].token);
 	for (size_t i = 0; i < a->n_servers && c == 0; i++)
-		c = queue_order(a->servers[i], b->servers[i]);
+		c = slice_order(a->servers[i], b->servers[i]);
 	return c;
 }
 

@@ -4,14 +4,6 @@
 
 #include "webhook/core/pool/queue_impl.h"
 
-int queue_order(struct slice a, struct slice b)
-{
-	size_t n = a.len < b.len ? a.len : b.len;
-	int c = n ? memcmp(a.at, b.at, n) : 0;
-
-	return c ? c : (a.len > b.len) - (a.len < b.len);
-}
-
 int queue_compare(const struct queue_rank *a, const struct queue_rank *b)
 {
 	if (a->completes != b->completes)
@@ -22,7 +14,7 @@ int queue_compare(const struct queue_rank *a, const struct queue_rank *b)
 		return a->share < b->share ? -1 : 1;
 	if (a->since_ms != b->since_ms)
 		return a->since_ms < b->since_ms ? -1 : 1;
-	return queue_order(a->uid, b->uid);
+	return slice_order(a->uid, b->uid);
 }
 
 /* ---- namespaces ---- */
@@ -49,7 +41,7 @@ static size_t find_namespace(
 		size_t mid = (low + high) / 2;
 		const struct queue_namespace *ns = &q->namespaces[sorted[mid]];
 
-		if (ns->end != end ? ns->end < end : queue_order(ns->name, name) < 0)
+		if (ns->end != end ? ns->end < end : slice_order(ns->name, name) < 0)
 			low = mid + 1;
 		else
 			high = mid;
@@ -123,7 +115,7 @@ static int by_age(const struct member *x, const struct member *y)
 {
 	if (x->pod->since_ms != y->pod->since_ms)
 		return x->pod->since_ms < y->pod->since_ms ? -1 : 1;
-	return queue_order(x->pod->uid, y->pod->uid);
+	return slice_order(x->pod->uid, y->pod->uid);
 }
 
 static int by_gang(const void *a, const void *b)
@@ -174,7 +166,7 @@ static void add_unit(struct queue_run *q, const struct member *m, size_t n, uint
 		/* nobody comes forward by one member alone */
 		u->rank.priority = p->priority < u->rank.priority ? p->priority : u->rank.priority;
 		u->rank.since_ms = p->since_ms > u->rank.since_ms ? p->since_ms : u->rank.since_ms;
-		if (i > 0 && queue_order(p->uid, u->rank.uid) < 0) {
+		if (i > 0 && slice_order(p->uid, u->rank.uid) < 0) {
 			u->rank.uid = p->uid;
 			u->first = m[i].index;
 		}
