@@ -2,7 +2,7 @@
 /* gate: the one frame that each end shows the other before bytes are carried. Pure.
  *
  *     "gpug", a byte for the version (1), a byte for what it says, two for the length of its body
- * (big-endian), the body
+ *     (big-endian), the body
  *
  * The pod's end shows FRAME_HELLO with its token. The gate answers FRAME_IN without a body, and
  * everything behind it is the server's; or one of the others with a sentence, and nothing comes

@@ -54,12 +54,15 @@ void kube_free(struct kube *k);
 
 /* Make the call and read the answer. 0 for 2xx; the body may be empty then (json.count 0).
  * Otherwise err says method, path and the API server's own message, its reason word is the Status'
- * reason ("AlreadyExists"), and the code is ERR_NOTFOUND 404 · ERR_CONFLICT 409, 412 · ERR_INVALID
- * 400, 422, and other 4xx · ERR_REFUSED 401, 403 · ERR_TOOBIG 413, or an answer over
- * KUBE_ANSWER_MAX · ERR_TIMEOUT no answer in time, 504 · ERR_IO no connection, 429, 5xx ·
- * ERR_SYNTAX no JSON · ERR_NOMEM ret->status is HTTP's (410 for a list that is too old to go on), 0
- * when no answer came. ret may be NULL. It is inited here and released by the caller in every case.
- * A write that ends with ERR_TIMEOUT or ERR_IO may have been carried out, also twice. */
+ * reason ("AlreadyExists"), and the code is
+ *   ERR_NOTFOUND 404           ERR_TIMEOUT  504, or no answer in time
+ *   ERR_CONFLICT 409, 412      ERR_IO       429, 5xx, or no connection
+ *   ERR_REFUSED  401, 403      ERR_TOOBIG   413, or an answer over KUBE_ANSWER_MAX
+ *   ERR_INVALID  400, 422 and other 4xx
+ *   ERR_SYNTAX   no JSON       ERR_NOMEM
+ * ret->status is HTTP's (410 for a list that is too old to go on), 0 when no answer came. ret may
+ * be NULL. It is inited here and released by the caller in every case. A write that ends with
+ * ERR_TIMEOUT or ERR_IO may have been carried out, also twice. */
 int kube_do(struct kube *k, const struct kube_call *call, struct kube_answer *ret, struct err *err);
 void kube_answer_release(struct kube_answer *a);
 /* Did the API server itself say that there is no such object? A 404 of something between us and it

@@ -3,9 +3,11 @@
  * thread, socket or clock. Whoever drives it asks what to GET, sends that, hands over what comes,
  * and is told of objects. One answer is on its way at a time:
  *
- *     path = reflector_ask(r, now)                        NULL: nothing to ask before
- * reflector_when(r) reflector_head(r, status, now), reflector_body(r, bytes, now) ...,
- * reflector_tick(r, now) when reflector_when(r) has come reflector_end(r, why, now)
+ *     path = reflector_ask(r, now)        NULL: nothing to ask before reflector_when(r)
+ *     reflector_head(r, status, now)      the answer begins
+ *     reflector_body(r, bytes, now)       each piece of it
+ *     reflector_tick(r, now)              reflector_when(r) has come
+ *     reflector_end(r, why, now)          the answer has ended
  *
  * Times are milliseconds of a clock that never goes back. */
 #ifndef KUBE_REFLECTOR_H

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* probe: the lines from a worker to its parent. One JSON object with one member each:
- *   {"runtime": {"driver": 12090, "runtime": 12090, "link": "static", "archs": "sm_75 sm_90",
- * "devices": 8}}
- *   {"gpu": {"index": 0, …}}                         all that is known of a GPU; a later line
- * replaces it
- *   {"within": {"phase": "mem.pattern", "s": 20}}    the next line comes within so many seconds, or
- * the worker hangs
- *   {"check": {…}}                                   a result, as in the report
+ *   {"runtime": {"driver": 12090, "runtime": 12090, "link": "static",
+ *                "archs": "sm_75 sm_90", "devices": 8}}
+ *   {"gpu": {"index": 0, …}}          all that is known of a GPU; a later line replaces it
+ *   {"within": {"phase": "mem.pattern", "s": 20}}
+ *                                     the next line comes within so many seconds, or the worker
+ *                                     hangs
+ *   {"check": {…}}                    a result, as in the report
  *   {"progress": {"done": 0.4, "text": "…"}}
  *   {"error": {"gpu": 0, "code": "NO_DEVICE", "cuda": 100, "message": "…"}}
  *   {"nvml": {"driver": "580.159.04", "devices": 8}}
- *   {"state": {"uuid": "GPU-…", "pci": "0000:17:00.0", …}}    what NVML knows of one GPU now;
- * behind it its MIG instances, "MIG-…"
- *   {"link": {"reverse": false, "from": "GPU-…", "to": "GPU-…", "check": {…}}}    what copies from
- * one GPU to another gave
- *   {"done": true}                                   the last one */
+ *   {"state": {"uuid": "GPU-…", "pci": "0000:17:00.0", …}}
+ *                                     what NVML knows of one GPU now; behind it its MIG instances
+ *   {"link": {"reverse": false, "from": "GPU-…", "to": "GPU-…", "check": {…}}}
+ *                                     what copies from one GPU to another gave
+ *   {"done": true}                    the last one */
 #ifndef PROBE_CHECK_WORKER_WIRE_H
 #define PROBE_CHECK_WORKER_WIRE_H
 

@@ -61,23 +61,32 @@ struct kernel_chain {
  * mod blocks = (b + shift) mod blocks. Each leaves in work[b] what it did.
  *
  * gp_fill(kernel_cell *at, uint64_t first, uint64_t cells, uint64_t seed, uint64_t lo, uint64_t hi,
- * uint32_t shift, kernel_work *work) Write pattern_cell(first + i, seed) ^ {lo, hi} to at[i] for i
- * < cells. gp_check(kernel_cell *at, uint64_t first, uint64_t cells, uint64_t seed, uint64_t lo,
- * uint64_t hi, uint32_t shift, uint32_t down, uint32_t rewrite, uint64_t next_lo, uint64_t next_hi,
- * kernel_findings *out, kernel_work *work) Compare the same; down: the last cell comes first.
- * rewrite 1: then write the pattern ^ {next_lo, next_hi}; 2: and read it again at once and compare,
- * too. A wrong cell is read once more through a volatile access. gp_read(const kernel_cell *at,
- * uint64_t cells, kernel_work *work)                       as fast as it can gp_copy(kernel_cell
- * *to, const kernel_cell *from, uint64_t cells, kernel_work *work)    without shift, as gp_read
+ *         uint32_t shift, kernel_work *work)
+ *     Write pattern_cell(first + i, seed) ^ {lo, hi} to at[i] for i < cells.
+ * gp_check(kernel_cell *at, uint64_t first, uint64_t cells, uint64_t seed, uint64_t lo,
+ *          uint64_t hi, uint32_t shift, uint32_t down, uint32_t rewrite, uint64_t next_lo,
+ *          uint64_t next_hi, kernel_findings *out, kernel_work *work)
+ *     Compare the same; down: the last cell comes first. rewrite 1: then write the pattern ^
+ *     {next_lo, next_hi}; 2: and read it again at once and compare, too. A wrong cell is read once
+ *     more through a volatile access.
+ * gp_read(const kernel_cell *at, uint64_t cells, kernel_work *work)
+ *     As fast as it can.
+ * gp_copy(kernel_cell *to, const kernel_cell *from, uint64_t cells, kernel_work *work)
+ *     Without shift, as gp_read.
  * gp_fma32(uint32_t steps, uint32_t fold, uint64_t seed, uint32_t shift, uint32_t turn,
- * kernel_chain *out) gp_fma64(… the same) Lane t of block b computes the chain of lane (t + turn)
- * mod KERNEL_THREADS + KERNEL_THREADS * ((b + shift) mod blocks): exact_fma32(lane, steps, fold,
- * seed), and writes it to out[that lane], with its %smid. fold: steps between two new states.
+ *          kernel_chain *out)
+ * gp_fma64(… the same)
+ *     Lane t of block b computes the chain of lane (t + turn) mod KERNEL_THREADS + KERNEL_THREADS *
+ *     ((b + shift) mod blocks): exact_fma32(lane, steps, fold, seed), and writes it to
+ *     out[that lane], with its %smid. fold: steps between two new states.
  * gp_mma16(uint32_t steps, uint32_t fold, uint64_t seed, uint32_t shift, uint32_t turn,
- * kernel_chain *out) The same per warp on tensor cores (from compute capability 7.0): out[warp].
- * shift and turn of blocks and of warps. gp_smem(uint32_t rounds, uint64_t seed, kernel_findings
- * *out, uint32_t *sm, kernel_work *work) Pattern and complement through the block's static shared
- * memory (KERNEL_SHARED_BYTES); sm[block] gets its %smid. gp_nop(kernel_work *work)
+ *          kernel_chain *out)
+ *     The same per warp on tensor cores (from compute capability 7.0): out[warp]. shift and turn of
+ *     blocks and of warps.
+ * gp_smem(uint32_t rounds, uint64_t seed, kernel_findings *out, uint32_t *sm, kernel_work *work)
+ *     Pattern and complement through the block's static shared memory (KERNEL_SHARED_BYTES);
+ *     sm[block] gets its %smid.
+ * gp_nop(kernel_work *work)
  */
 #define KERNEL_SHARED_BYTES 32768
 

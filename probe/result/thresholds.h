@@ -46,12 +46,13 @@ struct thresholds {
 void thresholds_init(struct thresholds *t);
 void thresholds_release(struct thresholds *t);
 
-/* Read a file (JSON: {"schema": "gpuprobe.thresholds/1", "checks": {"bench.mem_read":
- * {"warn_below": 0.8, "fail_below": 0.7}}, "references":
- * [{"name": "…", "memory_total_bytes": …, "rates": {"bench.mem_read": 4.4e12}}], "fatal_xids": [48,
- * 79]}) over the defaults. Unknown members and checks, shares that are not in 0 … 1, warn below
- * fail: ERR_INVALID, the message with the path. ERR_NOTFOUND, ERR_IO, ERR_SYNTAX, ERR_TOOBIG,
- * ERR_NOMEM. */
+/* Read a file over the defaults:
+ *   {"schema": "gpuprobe.thresholds/1",
+ *    "checks": {"bench.mem_read": {"warn_below": 0.8, "fail_below": 0.7}},
+ *    "references": [{"name": "…", "memory_total_bytes": …, "rates": {"bench.mem_read": 4.4e12}}],
+ *    "fatal_xids": [48, 79]}
+ * Unknown members and checks, shares that are not in 0 … 1, warn below fail: ERR_INVALID, the
+ * message with the path. ERR_NOTFOUND, ERR_IO, ERR_SYNTAX, ERR_TOOBIG, ERR_NOMEM. */
 int thresholds_read(struct thresholds *t, const char *file, struct err *err);
 
 /* A report's rates as such a file, to be saved on a good server. */

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: an NVML that says what the file GPUPROBE_FAKE_NVML tells it to; without one a server of one
- * healthy GPU. Lines of gpus=8                    how many; driver=580.159.04 init=18 what nvmlInit
- * answers thread=1                  nvmlInit starts a thread of the library's own, which goes on
- * whatever nvmlInit answers call.nvmlDeviceGetUUID=3  what a call answers, whatever the GPU
+ * healthy GPU. Lines of
+ *   gpus=8                    how many; driver=580.159.04
+ *   init=18                   what nvmlInit answers
+ *   thread=1                  nvmlInit starts a thread of the library's own, which goes on whatever
+ *                             nvmlInit answers
+ *   call.nvmlDeviceGetUUID=3  what a call answers, whatever the GPU
  *   throttle=0x44             a value of every GPU; 3.throttle=0x44 of GPU 3
  *   0.ecc_corrected=0,5       the first look finds 0, each one after it 5
  *   2.lost=1                  GPU 2 has fallen off the bus
  *   remap_failed=n/a          not supported
- *   0.instances=2             MIG is on with so many instances,
- * MIG-00000000-0000-0000-0000-0000000000GI of GPU G, instance I (from 1 on) 0.instance2.processes=1
- * what an instance has for itself: uuid, processes, memory_total, memory_free 0.list=71:4096,72:n/a
- * the processes of GPU 0 and what each has; 0.mps: clients of MPS; 0.folder=/run/x: behind those of
- * the list, who is there by fake_present.h. A file that was changed is read anew when they are
- * asked for
+ *   0.instances=2             MIG is on with so many instances: instance I (from 1 on) of GPU G is
+ *                             MIG-00000000-0000-0000-0000-0000000000GI
+ *   0.instance2.processes=1   what an instance has for itself: uuid, processes, memory_total,
+ *                             memory_free
+ *   0.list=71:4096,72:n/a     the processes of GPU 0 and what each has; 0.mps: clients of MPS;
+ *                             0.folder=/run/x: behind those of the list, who is there by
+ *                             fake_present.h. A file that was changed is read anew when they are
+ *                             asked for
  * '#' begins a comment. Names of values: those of struct nvml_state, and uuid, pci (by default
  * those of the fake runtime's GPUs). Compiled with FAKE_NVML_OLD it lacks the calls that drivers
  * got after 2019. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim: seeds, each in a process of its own, and what became of them.
  *   sim [--first N] [--seeds N] [--seconds N] [--jobs N]    runs; ends at the first that fails
- *       --go-on    at the end of all;  --shrink    looks for a smaller run that breaks the law of
- * the first;  --only 11:9-10    seeds that leave 9 or 10 when divided by 11
- *   sim --trace N [--without kill,trap] [--pods N] [--salt N]    one seed, or less of it,
- * with every event sim --small ...                                         every way that a small
- * world can go (sim_small.c) sim --faithful [--pool FILE ...]                        the model API
- * server alone (sim_faithful.c) sim --twice N                                           this many
- * seeds twice: the hashes must be the same */
+ *       --go-on           at the end of all
+ *       --shrink          looks for a smaller run that breaks the law of the first
+ *       --only 11:9-10    seeds that leave 9 or 10 when divided by 11
+ *   sim --trace N [--without kill,trap] [--pods N] [--salt N]
+ *                                       one seed, or less of it, with every event
+ *   sim --small ...                     every way that a small world can go (sim_small.c)
+ *   sim --faithful [--pool FILE ...]    the model API server alone (sim_faithful.c)
+ *   sim --twice N                       this many seeds twice: the hashes must be the same */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

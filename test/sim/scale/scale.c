@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim-scale: a day of a large pool in virtual time, once for each number of replicas. README.md
- * beside it says what is real. scale [--servers N] [--pods N] [--replicas 1,2,3] [--seed N] [--load
- * X] [--swing X] [--watch-ms N] [--json FILE] [--twice] Prints a table; the file has it, too, with
- * every minute of the day. --twice: every day a second time, which must be the same. Exit status 1:
- * it was not, or a refusal was not true. */
+ * beside it says what is real.
+ *   scale [--servers N] [--pods N] [--replicas 1,2,3] [--seed N] [--load X] [--swing X]
+ *         [--watch-ms N] [--json FILE] [--twice]
+ * Prints a table; the file has it, too, with every minute of the day. --twice: every day a second
+ * time, which must be the same. Exit status 1: it was not, or a refusal was not true. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -9,9 +9,9 @@
  *   nvidia.com/gpumem: M          M MiB of each GPU: bitfusion.io/gpu-memory: MMi. 0: not said.
  *   nvidia.com/gpumem-percentage  percent of each GPU's memory; beside gpumem that one holds.
  *   nvidia.com/gpucores: 100      a GPU of its own at HAMi, which puts nothing beside it: each GPU
- * is taken whole, whatever is said of memory. nvidia.com/gpucores: < 100    shares of the pool are
- * of memory, and its cores are not bounded: it is taken out with a warning, and makes no share
- * smaller.
+ *                                 is taken whole, whatever is said of memory.
+ *   nvidia.com/gpucores: < 100    shares of the pool are of memory, and its cores are not bounded:
+ *                                 it is taken out with a warning, and makes no share smaller.
  *
  * Numbers are whole, as the API server wants those of extended resources. HAMi's meaning is that of
  * its pkg/device/nvidia/device.go (GenerateResourceRequests, mutateContainerResource) and

@@ -9,8 +9,9 @@
  *   - the CAs of the gates, where the plan knows of gates
  *   - the image pull secret that was put in for their end, where the plan has one
  *   - of each container in the plan its name, its launcher's words (its whole command and args
- * where there are none), and the value or Secret of each variable that the profile sets or puts in
- * front so that the same places of a pod give the same digest. */
+ *     where there are none), and the value or Secret of each variable that the profile sets or puts
+ *     in front
+ * so that the same places of a pod give the same digest. */
 #ifndef WEBHOOK_CORE_POD_PLAN_PROOF_H
 #define WEBHOOK_CORE_POD_PLAN_PROOF_H
 

@@ -6,15 +6,18 @@
  *   {"version": 1, "observedGeneration": 3, "usage": "open 2026-11-25T00:00:00Z …",
  *    "gpus": [{"id", "parent", "model", "memory" (bytes), "fit", "missing", "reason", "closed"}],
  *    "claims": [{"uid", "namespace", "name", "state", "plan" (16 hex digits), "since" (RFC 3339,
- * UTC), "take" (16 hex digits), "servers": ["gpu-01"], "grace" (seconds), "lingers" (RFC 3339,
- * UTC), "waits", "open", "gang", "gangKey", "gangSize", "gangBytes", "gangLike", "gangAsks", "used"
- * (bytes), "usedUntil" (RFC 3339, UTC), "podIPs": ["10.1.2.3"], "gpus": [{"id", "bytes"}]}],
- * "conditions": [{"type", "status", "observedGeneration", "lastTransitionTime", "reason",
- * "message"}], "phantoms": [{"namespace", "since"}], "kept": [{"uid", "namespace", "name", "since",
- * "gpus": [{"id", "bytes"}]}], "summary": {"gpus", "fit", "free" (MB of GPUs that take claims),
- * "claims"}} By ledger rule R11 members that this version does not know, of the status, of its
- * summary and of each gpu, claim, claim's gpu and condition in it, are written again as they were
- * read. A member that is null is absent. */
+ *                UTC), "take" (16 hex digits), "servers": ["gpu-01"], "grace" (seconds),
+ *                "lingers" (RFC 3339, UTC), "waits", "open", "gang", "gangKey", "gangSize",
+ *                "gangBytes", "gangLike", "gangAsks", "used" (bytes), "usedUntil" (RFC 3339, UTC),
+ *                "podIPs": ["10.1.2.3"], "gpus": [{"id", "bytes"}]}],
+ *    "conditions": [{"type", "status", "observedGeneration", "lastTransitionTime", "reason",
+ *                    "message"}],
+ *    "phantoms": [{"namespace", "since"}],
+ *    "kept": [{"uid", "namespace", "name", "since", "gpus": [{"id", "bytes"}]}],
+ *    "summary": {"gpus", "fit", "free" (MB of GPUs that take claims), "claims"}}
+ * By ledger rule R11 members that this version does not know, of the status, of its summary and of
+ * each gpu, claim, claim's gpu and condition in it, are written again as they were read. A member
+ * that is null is absent. */
 #ifndef WEBHOOK_CORE_SERVER_SERVER_OBJECT_H
 #define WEBHOOK_CORE_SERVER_SERVER_OBJECT_H
 

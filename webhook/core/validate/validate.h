@@ -31,14 +31,20 @@ struct validation {
 };
 
 /* Decide about a pod that is being created, as all mutating hooks left it. The claim follows from
- * the plan in it. Refused with ERR_REFUSED, a reason and a path: NotInjected         the switch is
- * on, by the pod or by its policy, and it asks, but the mutating hook did not answer GpuWithoutPlan
- * it sets bitfusion.io/gpu itself PlanMissing         it has our label, but no plan PlanUnreadable
- * its plan is none and, unless the plan's proof holds: ProfileChanged      its plan was made for a
- * launcher that is not this server's PlanMismatch        it is not, word for word, what this server
- * would write for its plan: forged or half-removed and SecretWithoutClaim  it mounts the client's
- * secret, or reads it into a variable, and asks for nothing ERR_INVALID with the path: a grace
- * period above config.max_grace_s. ERR_NOMEM, ERR_INTERNAL. */
+ * the plan in it. Refused with ERR_REFUSED, a reason and a path:
+ *   NotInjected         the switch is on, by the pod or by its policy, and it asks, but the
+ *                       mutating hook did not answer
+ *   GpuWithoutPlan      it sets bitfusion.io/gpu itself
+ *   PlanMissing         it has our label, but no plan
+ *   PlanUnreadable      its plan is none
+ * and, unless the plan's proof holds:
+ *   ProfileChanged      its plan was made for a launcher that is not this server's
+ *   PlanMismatch        it is not, word for word, what this server would write for its plan: forged
+ *                       or half-removed
+ * and
+ *   SecretWithoutClaim  it mounts the client's secret, or reads it into a variable, and asks for
+ *                       nothing
+ * ERR_INVALID with the path: a grace period above config.max_grace_s. ERR_NOMEM, ERR_INTERNAL. */
 int validate_create(const struct mutate_world *world, const struct json *j,
 	const struct json_node *pod, struct slice namespace, struct arena *a,
 	struct validation *ret, struct err *err);

@@ -49,12 +49,11 @@ extern const struct http_route plain_routes[PLAIN_ROUTES];
 #define ADMIN_ROUTES 4
 /* GET /: the page with the pool (webhook/edge/admin/page.h).
  * GET /v1/pool: servers, GPUs, claims, who waits as JSON; ?servers=2&claims=3, either or both, for
- * one page of a large pool, with what the page draws (webhook/edge/pool/pool_report.h). GET
- * /v1/decisions: {version, leads, certificateUntil, trouble (why reviews cannot be decided now, or
- * ""), decisions (webhook/edge/admission/decisions.h), now}: of this replica. POST /v1/release with
- * {"namespace": "N", "name": "P"} or {"uid": "U"} (application/json): ends the pod's claims and
- * answers
- * {"released": 1}; 404 when there are none, 400 for anything else.
+ * one page of a large pool, with what the page draws (webhook/edge/pool/pool_report.h).
+ * GET /v1/decisions: {version, leads, certificateUntil, trouble (why reviews cannot be decided now,
+ * or ""), decisions (webhook/edge/admission/decisions.h), now}: of this replica.
+ * POST /v1/release with {"namespace": "N", "name": "P"} or {"uid": "U"} (application/json): ends
+ * the pod's claims and answers {"released": 1}; 404 when there are none, 400 for anything else.
  * All: 421 for a Host that no program of this machine sends (webhook/edge/admin/admin_guard.h). */
 extern const struct http_route admin_routes[ADMIN_ROUTES];
 

@@ -11,9 +11,10 @@
  * bytes:
  *
  *   servers   [{name, address, labels {key: value}, drain, claims (how many),
- *              gpus [{id, model, bytes, freeBytes, claimedBytes, pendingBytes, fit, fresh, missing,
- * why}]}] claims    [{namespace, name, uid, state, since (RFC 3339, UTC), parts [{server, gpu,
- * bytes}]}] summary   {gpus, fit, freeBytes, claims}
+ *              gpus [{id, model, bytes, freeBytes, claimedBytes, pendingBytes, fit, fresh,
+ *                     missing, why}]}]
+ *   claims    [{namespace, name, uid, state, since (RFC 3339, UTC), parts [{server, gpu, bytes}]}]
+ *   summary   {gpus, fit, freeBytes, claims}
  *   waiting   as it is given: who waits (pool_waiting.h), or null where nobody knows now; absent:
  *             there is none
  *
@@ -42,11 +43,13 @@ struct pool_page {
  *   a server  probed: a probe tells its GPUs
  *   a GPU     state: what the part of it that nobody holds counts as (edge/pool/pool_states.h);
  *             holds [{namespace, name, state, bytes}]: who holds it, the pending last, else who
- * came first, first; moreHolds: how many are not listed summary   bytes; states {bound, pending,
- * free, …}, whose sum it is; overBytes: promised beyond it; pending: claims whose pod has not been
- * seen pages     {servers {page, each, total}, claims {page, each, total}} map       of a pool with
- * several pages of servers, the first servers of all: [[name, state]], where state is a word of
- *             pool_states.h, "part" (some of it is held) or "over"
+ *             came first, first; moreHolds: how many are not listed
+ *   summary   bytes; states {bound, pending, free, …}, whose sum it is; overBytes: promised beyond
+ *             it; pending: claims whose pod has not been seen
+ *   pages     {servers {page, each, total}, claims {page, each, total}}
+ *   map       of a pool with several pages of servers, the first servers of all:
+ *             [[name, state]], where state is a word of pool_states.h, "part" (some of it is held)
+ *             or "over"
  *
  * The arena takes what is needed to find who holds what: about 24 bytes for each GPU of each claim.
  * Errors as above. */
