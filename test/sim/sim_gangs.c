@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sim: gangs of pods that wait for one another, and the law that none of them is torn (wait.md, W3;
+/* sim: gangs of pods that wait for one another, and the law that none of them is torn (W3;
  * rule R19). */
 #include <stdio.h>
 #include <stdlib.h>

@@ -57,7 +57,7 @@ struct attempt {
 	int namesake;
 	uint64_t namesake_since;
 	uint64_t asks; /* the task that reviews it */
-	/* It waits for its turn (wait.md), with this priority; `foreign`: somebody else's gate
+	/* It waits for its turn, with this priority; `foreign`: somebody else's gate
 	 * stands before it, too. */
 	bool waits, foreign;
 	int priority;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: gangs are given their claims whole or not at all, wherever a leader dies (wait.md, W3, W11;
+/* test: gangs are given their claims whole or not at all, wherever a leader dies (W3, W11;
  * rule R19). */
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: pods that wait for their turn are given claims and let go, in their order and whenever a
- * leader dies (wait.md, W3, W5, W7). */
+ * leader dies (W3, W5, W7). */
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"
 #include "webhook/cluster/duty/duty.h"

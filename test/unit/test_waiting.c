@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core: pods that wait for GPUs instead of being refused: who does, what is injected, and what
- * reviews make of it (wait.md, W1, W2, W4, W10). */
+ * reviews make of it (W1, W2, W4, W10). */
 #include <cjson/cJSON.h>
 
 #include "test/unit/core_fixture.h"

@@ -142,7 +142,7 @@ static void write_side(struct buf *out, const char *side, struct slice cpu, stru
 }
 
 /* The init container's object with resources: what the operator wrote, else the maximum over the
- * app containers in each dimension (origin.md section 1), absent dimensions left out. */
+ * app containers in each dimension, absent dimensions left out. */
 static void write_init(const struct profile_init *init, const struct room *room, struct buf *out)
 {
 	struct slice cpu = init->limit_cpu.at ? init->limit_cpu : room->limit_cpu.text;

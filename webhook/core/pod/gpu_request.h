@@ -55,11 +55,10 @@ bool gpu_request_says_share(const struct gpu_request *r);
 
 /* Read it. total_mb: TOTAL_GPU_MEMORY in MB, 0 when it is not set (then memory is refused, naming
  * the setting). A value in limits alone or requests alone counts for both, as API defaulting leaves
- * it; different ones are refused. Quantities by Kubernetes' rules, in exact integers: origin.md
- * section 1 "percent maths" and "memory maths", bugs 15 to
- * 19. Percent beside memory is checked, then memory wins with a warning. gpu-num is another name
- * for gpu-amount; both with different values are refused. ERR_INVALID with the path below the
- * container ("/resources/limits/…") and the value found; nothing in ret then. */
+ * it; different ones are refused. Quantities by Kubernetes' rules, in exact integers. Percent
+ * beside memory is checked, then memory wins with a warning. gpu-num is another name for
+ * gpu-amount; both with different values are refused. ERR_INVALID with the path below the container
+ * ("/resources/limits/…") and the value found; nothing in ret then. */
 int gpu_request_read(const struct json *j, const struct json_node *container, uint64_t total_mb,
 	struct arena *a, struct warnings *w, struct gpu_request *ret, struct err *err);
 

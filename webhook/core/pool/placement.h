@@ -100,9 +100,8 @@ struct usage {
 					 it; NULL: each search reads it for itself */
 };
 
-/* Bound of ledger.md: a status object with more claims would make each commit slow. The last ones
- * of a server, as many as it has GPUs of which more than half is free, are for pods that take more
- * than half of a GPU. */
+/* A status with more claims would make each commit slow. The last ones of a server, as many as it
+ * has GPUs of which more than half is free, are for pods that take more than half of a GPU. */
 #define CLAIMS_PER_SERVER_MAX 256
 
 /* Bytes that `percent` of this GPU, or `memory_mb`, stand for. percent: floor(p × bytes / 100), so
