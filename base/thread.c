@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: see thread.h. */
+/* base: threads that take no signals, and conditions that wait by the monotonic clock. */
 #define _GNU_SOURCE 1 /* pthread_setname_np */
 #include "base/thread.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* base: one UTF-8 sequence (RFC 3629), shared by the files of this floor that must look at single
- * characters. */
+/* base: one UTF-8 sequence (RFC 3629), for all that must look at single characters. */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program's start: the table of its subcommands. */
+/* poolgate: the program's start: the table of its subcommands. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* base: YAML and JSON files of people as trees that keep order, style and place. libyaml is used
- * here only. Reading of config is in yaml_config.h, the meaning of scalars in yaml_scalar.h,
- * changing in yaml_patch.h, writing in yaml_splice.h. */
+ * by yaml_parse.c alone. Reading of config is in yaml_config.h, the meaning of scalars in
+ * yaml_scalar.h, changing in yaml_patch.h, writing in yaml_splice.h. */
 #ifndef BASE_YAML_YAML_H
 #define BASE_YAML_YAML_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: the ledger whose claims live in the status of GPUServer objects, shared by any number of
- * replicas. reference: ledger rules R1 to R11 in docs/design.md. */
+ * replicas. docs/design.md has its rules, R1 to R19. */
 #ifndef WEBHOOK_CLUSTER_LEDGER_LEDGER_KUBE_H
 #define WEBHOOK_CLUSTER_LEDGER_LEDGER_KUBE_H
 
