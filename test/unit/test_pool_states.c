@@ -5,9 +5,9 @@
 
 TEST(test_names)
 {
-	assert_string_equal(pool_state_name(POOL_BOUND), "bound");
-	assert_string_equal(pool_state_name(POOL_MISSING), "missing");
-	assert_string_equal(pool_state_name(POOL_STATES), "unknown");
+	assert_string_equal(pool_part_name(POOL_BOUND), "bound");
+	assert_string_equal(pool_part_name(POOL_MISSING), "missing");
+	assert_string_equal(pool_part_name(POOL_STATES), "unknown");
 }
 
 /* What is gone says nothing else of itself, and an old verdict is none. */
@@ -15,7 +15,7 @@ TEST(test_what_the_rest_counts_as)
 {
 	static const struct {
 		bool drain, missing, fresh, fit;
-		enum pool_state state;
+		enum pool_part state;
 	} rows[] = {
 		{false, false, true, true, POOL_FREE},
 		{true, false, true, true, POOL_DRAINED},
@@ -32,7 +32,7 @@ TEST(test_what_the_rest_counts_as)
 			.missing = rows[i].missing, .fresh = rows[i].fresh, .fit = rows[i].fit};
 		struct gpu_server s = {.drain = rows[i].drain, .gpus = &g, .n_gpus = 1};
 
-		assert_int_equal(pool_state_of(&s, &g), rows[i].state);
+		assert_int_equal(pool_part_of(&s, &g), rows[i].state);
 	}
 }
 

@@ -133,7 +133,7 @@ static void add_split(struct buf *out, const struct server_sums *sums, size_t n)
 	for (size_t i = 0; i < n; i++)
 		for (int s = 0; s < POOL_STATES; s++) {
 			struct slice labels[] = {SLICE("server"), sums[i].name, SLICE("state"),
-				slice_of(pool_state_name((enum pool_state)s))};
+				slice_of(pool_part_name((enum pool_part)s))};
 
 			metric_sample(out, "poolgate_pool_bytes", labels, 4,
 				(int64_t)sums[i].split.bytes[s], 1);

@@ -107,7 +107,7 @@ static void add_gpu(const struct writer *w, const struct gpu_server *s, size_t i
 	add_bool(w->out, ",\"missing\":", g->missing);
 	add_str(w->out, ",\"why\":", g->why);
 	if (w->paged) {
-		add_str(w->out, ",\"state\":", pool_state_name(pool_state_of(s, g)));
+		add_str(w->out, ",\"state\":", pool_part_name(pool_part_of(s, g)));
 		add_holds(w, s->first_gpu + i);
 	}
 	buf_char(w->out, '}');
@@ -184,7 +184,7 @@ static void add_states(const struct writer *w)
 		pending += v->claims[i].state == CLAIM_PENDING;
 	for (int s = 0; s < POOL_STATES; s++) {
 		buf_str(w->out, s ? ",\"" : ",\"states\":{\"");
-		buf_str(w->out, pool_state_name((enum pool_state)s));
+		buf_str(w->out, pool_part_name((enum pool_part)s));
 		add_u64(w->out, "\":", split.bytes[s]);
 		bytes += split.bytes[s];
 	}
@@ -295,17 +295,17 @@ static const char *map_word(const struct pool_view *v, size_t i)
 	bool usable = false;
 
 	if (s->n_gpus == 0)
-		return pool_state_name(POOL_STALE);
+		return pool_part_name(POOL_STALE);
 	for (size_t g = 0; g < s->n_gpus; g++)
 		usable = usable || inventory_usable(s, &s->gpus[g]);
 	pool_split_server(v, i, &split);
 	if (split.over)
 		return "over";
 	if (!usable)
-		return pool_state_name(pool_state_of(s, &s->gpus[0]));
+		return pool_part_name(pool_part_of(s, &s->gpus[0]));
 	if (split.bytes[POOL_BOUND] + split.bytes[POOL_PENDING] == 0)
-		return pool_state_name(POOL_FREE);
-	return split.bytes[POOL_FREE] ? "part" : pool_state_name(POOL_BOUND);
+		return pool_part_name(POOL_FREE);
+	return split.bytes[POOL_FREE] ? "part" : pool_part_name(POOL_BOUND);
 }
 
 static void add_map(const struct writer *w)

@@ -2,7 +2,7 @@
 /* edge: GPUs' memory by state. */
 #include "webhook/edge/pool/pool_states.h"
 
-const char *pool_state_name(enum pool_state s)
+const char *pool_part_name(enum pool_part s)
 {
 	static const char *const names[POOL_STATES] = {
 		"bound", "pending", "free", "drained", "stale", "unfit", "missing"};
@@ -10,7 +10,7 @@ const char *pool_state_name(enum pool_state s)
 	return (size_t)s < POOL_STATES ? names[s] : "unknown";
 }
 
-enum pool_state pool_state_of(const struct gpu_server *s, const struct gpu *g)
+enum pool_part pool_part_of(const struct gpu_server *s, const struct gpu *g)
 {
 	if (g->missing)
 		return POOL_MISSING;
@@ -37,7 +37,7 @@ void pool_split_gpu(const struct pool_view *v, size_t i, size_t g, struct pool_s
 		pending = claimed;
 	add->bytes[POOL_BOUND] += claimed - pending;
 	add->bytes[POOL_PENDING] += pending;
-	add->bytes[pool_state_of(s, &s->gpus[g])] += bytes - claimed;
+	add->bytes[pool_part_of(s, &s->gpus[g])] += bytes - claimed;
 }
 
 void pool_split_server(const struct pool_view *v, size_t i, struct pool_split *add)

@@ -8,7 +8,7 @@
 
 #include "webhook/core/pool/ledger.h"
 
-enum pool_state {
+enum pool_part {
 	POOL_BOUND,   /* held by pods that have been seen */
 	POOL_PENDING, /* held by pods that have not been seen yet */
 	POOL_FREE,    /* not held, can be claimed */
@@ -20,10 +20,10 @@ enum pool_state {
 };
 
 /* "bound", "pending", "free", "drained", "stale", "unfit", "missing" */
-const char *pool_state_name(enum pool_state s);
+const char *pool_part_name(enum pool_part s);
 
 /* What the rest of a GPU that nobody holds counts as. */
-enum pool_state pool_state_of(const struct gpu_server *s, const struct gpu *g);
+enum pool_part pool_part_of(const struct gpu_server *s, const struct gpu *g);
 
 struct pool_split {
 	uint64_t bytes[POOL_STATES]; /* their sum is the GPUs' memory */
