@@ -11,7 +11,7 @@
 #include "webhook/edge/pool/gpu_servers.h"
 #include "webhook/edge/pool/ledger_memory.h"
 
-static struct plain plain;
+static struct plain_listeners plain;
 static struct log quiet;
 
 /* Append a server of two GPUs. */
@@ -42,7 +42,7 @@ FIXTURE(setup)
 	struct buf pool;
 
 	log_init(&quiet, -1);
-	plain_init(&plain);
+	plain_listeners_init(&plain);
 	plain.identity = tls_identity_new();
 	plain.ledger = ledger_memory_new(0);
 	plain.metrics = metrics_new(metric_table, M_COUNT);
@@ -62,7 +62,7 @@ FIXTURE(teardown)
 	metrics_free(plain.metrics);
 	decisions_free(plain.decisions);
 	tls_identity_free(plain.identity);
-	plain_release(&plain);
+	plain_listeners_release(&plain);
 	return 0;
 }
 

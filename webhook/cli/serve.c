@@ -40,7 +40,7 @@ struct server {
 	struct log_pipe log_pipe;
 	struct config_store store;
 	struct reload reload;
-	struct plain plain;
+	struct plain_listeners plain;
 	struct admission *admission;
 	struct decisions *decisions;
 	struct plan_keys *keys;
@@ -74,7 +74,7 @@ int serve_exit_code(const struct err *err)
 
 static void plain_transport(void *ctx, const char *msg)
 {
-	const struct plain *p = ctx;
+	const struct plain_listeners *p = ctx;
 
 	log_line(p->log, LOG_LEVEL_WARN, "transport", log_str("msg", msg));
 }
@@ -131,7 +131,7 @@ static int make_parts(struct server *s, struct err *err)
 	struct reload *r = &s->reload;
 
 	config_store_init(&s->store);
-	plain_init(&s->plain);
+	plain_listeners_init(&s->plain);
 	r->store = &s->store;
 	r->log = &s->log;
 	r->metrics = metrics_new(metric_table, M_COUNT);
@@ -238,7 +238,7 @@ static int listen_all(struct server *s, struct err *err)
 		(rc = listen_usage(s, err)) != 0 ||
 		(rc = http_server_start(&cfg, &app, &s->tls, err)) != 0)
 		return rc;
-	plain_show(&s->plain, s->tls);
+	plain_listeners_show(&s->plain, s->tls);
 	return 0;
 }
 
@@ -329,7 +329,7 @@ static bool stop(struct server *s)
 	(void)http_server_stop(s->admin_http, PLAIN_FINISH_MS);
 	(void)http_server_stop(s->usage_http, PLAIN_FINISH_MS);
 	s->admin_http = s->usage_http = NULL;
-	plain_show(&s->plain, NULL);
+	plain_listeners_show(&s->plain, NULL);
 	whole = http_server_stop(tls, FINISH_MS);
 	(void)http_server_stop(s->plain_http, PLAIN_FINISH_MS);
 	s->tls = s->plain_http = NULL;
@@ -350,7 +350,7 @@ static void free_parts(struct server *s)
 	metrics_free(s->reload.metrics);
 	decisions_free(s->decisions);
 	config_store_release(&s->store);
-	plain_release(&s->plain);
+	plain_listeners_release(&s->plain);
 }
 
 static int serve(struct server *s)

@@ -38,17 +38,17 @@ static enum http_outcome reply_buf(struct http_reply *reply, struct buf *b, cons
 	return HTTP_DONE;
 }
 
-void plain_init(struct plain *p)
+void plain_listeners_init(struct plain_listeners *p)
 {
-	*p = (struct plain){.lock = PTHREAD_MUTEX_INITIALIZER};
+	*p = (struct plain_listeners){.lock = PTHREAD_MUTEX_INITIALIZER};
 }
 
-void plain_release(struct plain *p)
+void plain_listeners_release(struct plain_listeners *p)
 {
 	(void)pthread_mutex_destroy(&p->lock);
 }
 
-void plain_show(struct plain *p, struct http_server *server)
+void plain_listeners_show(struct plain_listeners *p, struct http_server *server)
 {
 	(void)pthread_mutex_lock(&p->lock);
 	p->main = server;
@@ -56,7 +56,7 @@ void plain_show(struct plain *p, struct http_server *server)
 }
 
 /* The TLS server's numbers. False when there is none. */
-static bool transport_stats(struct plain *p, struct http_stats *ret)
+static bool transport_stats(struct plain_listeners *p, struct http_stats *ret)
 {
 	bool there;
 
@@ -78,7 +78,7 @@ static enum http_outcome livez(void *ctx, struct http_request *req, struct http_
 
 static enum http_outcome readyz(void *ctx, struct http_request *req, struct http_reply *reply)
 {
-	struct plain *p = ctx;
+	struct plain_listeners *p = ctx;
 	struct http_stats st;
 	struct tls_info info;
 	const char *why = NULL;
@@ -97,7 +97,7 @@ static enum http_outcome readyz(void *ctx, struct http_request *req, struct http
 
 static enum http_outcome metrics(void *ctx, struct http_request *req, struct http_reply *reply)
 {
-	struct plain *p = ctx;
+	struct plain_listeners *p = ctx;
 	struct http_stats st;
 	bool serves = transport_stats(p, &st);
 	struct buf out;
@@ -120,7 +120,7 @@ static uintptr_t page_arg(const char *arg)
 
 static enum http_outcome pool_now(void *ctx, struct http_request *req, struct http_reply *reply)
 {
-	struct plain *p = ctx;
+	struct plain_listeners *p = ctx;
 	uintptr_t pages = (uintptr_t)req->user;
 	struct pool_page page = {.servers = pages >> PAGE_BITS, .claims = pages & PAGE_MAX};
 	struct slice waiting = {0};
@@ -185,7 +185,7 @@ static enum http_outcome page(void *ctx, struct http_request *req, struct http_r
 static enum http_outcome decisions_now(
 	void *ctx, struct http_request *req, struct http_reply *reply)
 {
-	struct plain *p = ctx;
+	struct plain_listeners *p = ctx;
 	const char *trouble = p->unready ? p->unready(p->unready_ctx) : NULL;
 	bool leads = metric_value(p->metrics, M_LEADER, 0, 0) == 1;
 	char until[CLOCK_TEXT_SIZE] = "", now[CLOCK_TEXT_SIZE];
@@ -246,8 +246,8 @@ static bool read_release(const struct json *j, struct arena *a, struct slice *ui
 		     : known == 2 && namespace->len > 0 && name->len > 0;
 }
 
-static void release_json(
-	struct plain *p, const struct json *j, struct http_request *req, struct http_reply *reply)
+static void release_json(struct plain_listeners *p, const struct json *j, struct http_request *req,
+	struct http_reply *reply)
 {
 	struct slice uid, namespace, name;
 	struct err err = {0};
@@ -296,7 +296,7 @@ static enum http_outcome release_now(void *ctx, struct http_request *req, struct
 
 static enum http_outcome release(void *ctx, struct http_request *req, struct http_reply *reply)
 {
-	const struct plain *p = ctx;
+	const struct plain_listeners *p = ctx;
 
 	if (!admin_allows(req, reply))
 		return HTTP_DONE;

@@ -15,9 +15,9 @@
 #include "webhook/edge/admission/decisions.h"
 #include "webhook/edge/pool/pool_waiting.h"
 
-/* ctx of both http_apps. What plain_init leaves NULL is the caller's to fill; pointers are borrowed
- * and must outlive the servers. */
-struct plain {
+/* ctx of both http_apps. What plain_listeners_init leaves NULL is the caller's to fill; pointers
+ * are borrowed and must outlive the servers. */
+struct plain_listeners {
 	atomic_bool draining; /* /readyz says 503 */
 	struct tls_identity *identity;
 	struct ledger *ledger;
@@ -31,15 +31,15 @@ struct plain {
 	const char *(*unready)(void *ctx);
 	void *unready_ctx;
 	pthread_mutex_t lock;
-	struct http_server *main; /* guarded by lock; see plain_show */
+	struct http_server *main; /* guarded by lock; see plain_listeners_show */
 };
 
-void plain_init(struct plain *p);
-void plain_release(struct plain *p);
+void plain_listeners_init(struct plain_listeners *p);
+void plain_listeners_release(struct plain_listeners *p);
 
 /* The TLS server whose numbers /metrics shows and that makes /readyz say 200; NULL before it is
  * stopped: afterwards no handler looks at it. Any thread. */
-void plain_show(struct plain *p, struct http_server *server);
+void plain_listeners_show(struct plain_listeners *p, struct http_server *server);
 
 #define PLAIN_ROUTES 3
 /* GET /livez: 200 while the process answers. GET /readyz: 200 when reviews can be answered, else
