@@ -273,13 +273,13 @@ static bool one_is_unreadable(const struct take *t)
 }
 
 /* One try. Lock held, and let go meanwhile. NEXT_DECIDE: try again. */
-static enum next try_once(
+static enum take_next try_once(
 	struct take *t, int64_t deadline_ms, int *rc, struct claim_answer *ret, struct err *err)
 {
 	struct servers *s = t->l->servers;
-	struct found f;
+	struct take_held f;
 	bool wait = false, shared = false, written = false, asked;
-	enum next next;
+	enum take_next next;
 
 	if (!take_find(t, &f)) {
 		*rc = ledger_no_memory(err);
@@ -348,7 +348,7 @@ static int kube_take(struct ledger *base, const struct claim_ask *ask, struct ar
 	struct ledger_kube *l = (struct ledger_kube *)base;
 	struct take t = {.l = l, .ask = ask, .arena = a};
 	int64_t deadline = ask->deadline_ms ? ask->deadline_ms : clock_ms() + TAKE_MS;
-	enum next next = NEXT_DECIDE;
+	enum take_next next = NEXT_DECIDE;
 	int rc = 0;
 
 	if (ask->uid.len == 0)

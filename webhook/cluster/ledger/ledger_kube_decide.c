@@ -125,7 +125,7 @@ static bool without_old(struct take *t, struct usage *use)
 
 /* Rule R14: what may have made room is reason enough to decide again, without the list that a "no"
  * rests on. Lock held, and let go meanwhile. */
-static enum next wait_for_news(struct take *t, int64_t deadline_ms, int *rc, struct err *err)
+static enum take_next wait_for_news(struct take *t, int64_t deadline_ms, int *rc, struct err *err)
 {
 	struct servers *s = t->l->servers;
 	int64_t soon = clock_ms() + LOOK_AGAIN_MS;
@@ -185,7 +185,7 @@ static uint64_t bytes_of(const struct placement *p)
 }
 
 /* GPUs were found: reserve them. Lock held, and let go where that is refused. */
-static enum next found(
+static enum take_next use_found(
 	struct take *t, const struct placement *p, int64_t deadline_ms, int *rc, struct err *err)
 {
 	if (take_is_phantom(t, bytes_of(p), err)) {
@@ -204,14 +204,14 @@ static enum next found(
 /* Does nobody hold anything for this uid yet? The lock was let go. */
 static bool still_nothing(struct take *t)
 {
-	struct found f;
+	struct take_held f;
 
 	return take_find(t, &f) && f.n == 0;
 }
 
 /* The search, or its reasons, take longer than others may wait for the lock. Lock held, and let go
  * meanwhile. */
-static enum next decide_aside(struct take *t, int64_t deadline_ms, int *rc, struct err *err)
+static enum take_next decide_aside(struct take *t, int64_t deadline_ms, int *rc, struct err *err)
 {
 	struct servers *s = t->l->servers;
 	bool came = t->list && list_came(t, deadline_ms);
@@ -223,7 +223,7 @@ static enum next decide_aside(struct take *t, int64_t deadline_ms, int *rc, stru
 	*rc = take_decide_on_copy(t, true, deadline_ms, &c, &p, err);
 	if (*rc == 0)
 		return still_nothing(t) && copy_holds_now(s, &c.view, &p)
-			       ? found(t, &p, deadline_ms, rc, err)
+			       ? use_found(t, &p, deadline_ms, rc, err)
 			       : NEXT_DECIDE;
 	if (*rc != ERR_REFUSED)
 		return NEXT_DONE;
@@ -246,7 +246,7 @@ static enum next decide_aside(struct take *t, int64_t deadline_ms, int *rc, stru
 /* ---- by the picture itself ---- */
 
 /* Refused by the picture as it is: is that final? Lock held, and let go meanwhile. */
-static enum next refused(
+static enum take_next refused(
 	struct take *t, const struct usage *use, int64_t deadline_ms, int *rc, struct err *err)
 {
 	struct servers *s = t->l->servers;
@@ -329,7 +329,7 @@ int take_could_ever(struct take *t, int64_t deadline_ms, struct err *err)
 }
 
 /* Find GPUs and reserve them. Lock held, and let go meanwhile. */
-enum next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *err)
+enum take_next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *err)
 {
 	struct servers *s = t->l->servers;
 	struct usage use;
@@ -347,7 +347,7 @@ enum next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *
 	if (*rc == ERR_REFUSED)
 		return refused(t, &use, deadline_ms, rc, err);
 	if (*rc == 0)
-		return found(t, &p, deadline_ms, rc, err);
+		return use_found(t, &p, deadline_ms, rc, err);
 	(void)ledger_no_memory(err);
 	return NEXT_DONE;
 }

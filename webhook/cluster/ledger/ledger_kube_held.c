@@ -11,16 +11,16 @@
 
 /* ---- looking ---- */
 
-bool take_find(struct take *t, struct found *ret)
+bool take_find(struct take *t, struct take_held *ret)
 {
 	const struct servers *s = t->l->servers;
 	size_t n = 0;
 
-	*ret = (struct found){0};
+	*ret = (struct take_held){0};
 	/* As with almost every review. */
 	if (uid_set_count(&s->uids, slice_of(t->uid)) == 0)
 		return true;
-	*ret = (struct found){.parts = arena_array(&t->scratch, s->n, sizeof(*ret->parts))};
+	*ret = (struct take_held){.parts = arena_array(&t->scratch, s->n, sizeof(*ret->parts))};
 	if (!ret->parts)
 		return false;
 	for (size_t i = 0; i < s->n; i++) {
@@ -48,15 +48,15 @@ bool take_find(struct take *t, struct found *ret)
 }
 
 /* Is it one of the claim that is whole? */
-static bool is_of_whole(const struct found *f, const struct claim_on *p)
+static bool is_of_whole(const struct take_held *f, const struct claim_on *p)
 {
 	return f->whole && !p->left && claim_record_same_servers(f->whole, p->record);
 }
 
-static bool among(const uint64_t *list, size_t n, uint64_t take)
+static bool among(const uint64_t *list, size_t n, uint64_t ticket)
 {
 	for (size_t i = 0; i < n; i++)
-		if (list[i] == take)
+		if (list[i] == ticket)
 			return true;
 	return false;
 }
@@ -71,15 +71,15 @@ bool take_wrote(struct take *t)
 
 /* ---- half claims ---- */
 
-bool take_is_mine(const struct take *t, uint64_t take)
+bool take_is_mine(const struct take *t, uint64_t ticket)
 {
-	return among(t->mine, t->n_mine, take);
+	return among(t->mine, t->n_mine, ticket);
 }
 
-bool take_may_replace(const struct take *t, uint64_t take)
+bool take_may_replace(const struct take *t, uint64_t ticket)
 {
 	for (size_t i = 0; i < t->n_old; i++)
-		if (t->old[i].take == take)
+		if (t->old[i].take == ticket)
 			return true;
 	return false;
 }
@@ -130,8 +130,8 @@ static int look_afresh(struct take *t, int64_t deadline_ms, struct err *err)
 	return rc == 0 || rc == ERR_NOMEM ? rc : ledger_away(err);
 }
 
-int take_half(
-	struct take *t, const struct found *f, int64_t deadline_ms, bool *ret_wait, struct err *err)
+int take_half(struct take *t, const struct take_held *f, int64_t deadline_ms, bool *ret_wait,
+	struct err *err)
 {
 	int64_t now = clock_ms(), wait = HALF_WAIT_MS;
 	const struct old_part *before = t->old;
@@ -218,7 +218,7 @@ static enum edit_result retake(
 }
 
 /* What the claim holds, copied. */
-static bool copy_parts(const struct take *t, const struct found *f, struct claim_answer *ret)
+static bool copy_parts(const struct take *t, const struct take_held *f, struct claim_answer *ret)
 {
 	size_t n = 0;
 
@@ -241,7 +241,7 @@ static bool copy_parts(const struct take *t, const struct found *f, struct claim
 }
 
 /* The list of servers of the whole claim, copied. */
-static bool copy_list(const struct take *t, const struct found *f, struct claim_record *ret)
+static bool copy_list(const struct take *t, const struct take_held *f, struct claim_record *ret)
 {
 	const struct claim_record *from = f->whole;
 
@@ -254,7 +254,7 @@ static bool copy_list(const struct take *t, const struct found *f, struct claim_
 
 /* The takes of its parts, in the order of that list. NULL: out of memory. */
 static const uint64_t *copy_takes(
-	const struct take *t, const struct found *f, const struct claim_record *list)
+	const struct take *t, const struct take_held *f, const struct claim_record *list)
 {
 	uint64_t *takes = arena_array(t->arena, list->n_servers, sizeof(*takes));
 
@@ -266,7 +266,7 @@ static const uint64_t *copy_takes(
 	return takes;
 }
 
-int take_answer_from(struct take *t, const struct found *f, int64_t deadline_ms,
+int take_answer_from(struct take *t, const struct take_held *f, int64_t deadline_ms,
 	struct claim_answer *ret, struct err *err)
 {
 	struct servers *s = t->l->servers;
@@ -303,7 +303,7 @@ int take_answer_from(struct take *t, const struct found *f, int64_t deadline_ms,
 /* ---- what a take leaves behind ---- */
 
 /* Is what the picture shows first as whole just what this take has written? */
-static bool is_this_take(const struct take *t, const struct found *f)
+static bool is_this_take(const struct take *t, const struct take_held *f)
 {
 	size_t n = 0;
 
@@ -336,7 +336,7 @@ static bool stands_alone(const struct take *t)
 
 bool take_settle(struct take *t, bool *ret_shared)
 {
-	struct found f;
+	struct take_held f;
 
 	*ret_shared = false;
 	if (stands_alone(t))

@@ -89,7 +89,7 @@ int ledger_away(struct err *err);
 
 /* What uid holds in the picture, valid while its lock is held, in the order of the servers' names.
  */
-struct found {
+struct take_held {
 	/* In the take's scratch: until the next decision. Left is what a try of this review wrote
 	 * that came to nothing, and goes: with what another review put in the place of its other
 	 * parts it makes no claim, even where both list the same servers. */
@@ -103,24 +103,24 @@ struct found {
 /* All with the lock held. */
 
 /* False: out of memory. */
-bool take_find(struct take *t, struct found *ret);
+bool take_find(struct take *t, struct take_held *ret);
 /* Before anything is written with t->ticket. False: out of memory. */
 bool take_wrote(struct take *t);
 /* Did this review write it? */
-bool take_is_mine(const struct take *t, uint64_t take);
+bool take_is_mine(const struct take *t, uint64_t ticket);
 /* Only parts are there: note their takes. *ret_wait: they are somebody else's who may be at work,
  * and something has happened, a while has passed or a fresh list has come: look again. The lock is
  * let go meanwhile. ERR_NOMEM, ERR_REFUSED (no list can be had). */
-int take_half(struct take *t, const struct found *f, int64_t deadline_ms, bool *ret_wait,
+int take_half(struct take *t, const struct take_held *f, int64_t deadline_ms, bool *ret_wait,
 	struct err *err);
 /* Was it such a part? */
-bool take_may_replace(const struct take *t, uint64_t take);
+bool take_may_replace(const struct take *t, uint64_t ticket);
 /* May what stands on that server now be replaced? Rule R19: not where its owner has made the claim
  * whole since it was seen. */
 bool take_may_replace_on(const struct take *t, const char *server, const struct claim_record *r);
 /* The claim stands already: answer from it, as the one that it rests on now. The lock is let go
  * meanwhile. ERR_CONFLICT, ERR_NOTFOUND: it ended meanwhile; else as servers_edit says. */
-int take_answer_from(struct take *t, const struct found *f, int64_t deadline_ms,
+int take_answer_from(struct take *t, const struct take_held *f, int64_t deadline_ms,
 	struct claim_answer *ret, struct err *err);
 
 /* All parts of this take are committed: is the claim this uid's? Then what the uid holds elsewhere
@@ -130,11 +130,11 @@ bool take_settle(struct take *t, bool *ret_shared);
 
 /* ---- ledger_kube_decide.c ---- */
 
-enum next { NEXT_COMMIT, NEXT_DECIDE, NEXT_DONE };
+enum take_next { NEXT_COMMIT, NEXT_DECIDE, NEXT_DONE };
 
 /* Find GPUs and reserve them. Lock held, and let go meanwhile. NEXT_COMMIT: t->records are what to
  * commit. NEXT_DECIDE: look again. NEXT_DONE: *rc and err say why not. */
-enum next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *err);
+enum take_next take_decide(struct take *t, int64_t deadline_ms, int *rc, struct err *err);
 /* Law W2: could the pool ever hold it? Lock held, and let go meanwhile. ERR_REFUSED, ERR_TIMEOUT,
  * ERR_NOMEM. */
 int take_could_ever(struct take *t, int64_t deadline_ms, struct err *err);
