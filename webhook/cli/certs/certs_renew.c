@@ -23,7 +23,7 @@ struct renew {
 };
 
 /* What the directory holds, and when it ends. */
-struct found {
+struct stored {
 	struct x509_pair ca;
 	struct buf cert;
 	struct buf key; /* empty when there is none */
@@ -32,15 +32,15 @@ struct found {
 	struct rotation_span span;
 };
 
-static void found_init(struct found *f)
+static void found_init(struct stored *f)
 {
-	*f = (struct found){0};
+	*f = (struct stored){0};
 	x509_pair_init(&f->ca);
 	buf_init(&f->cert, CERTS_FILE_MAX);
 	buf_init(&f->key, CERTS_FILE_MAX);
 }
 
-static void found_release(struct found *f)
+static void found_release(struct stored *f)
 {
 	x509_pair_release(&f->ca);
 	buf_release(&f->cert);
@@ -70,7 +70,7 @@ static int read_span(
 	return 0;
 }
 
-static int find(const struct renew *r, struct found *f, struct err *err)
+static int find(const struct renew *r, struct stored *f, struct err *err)
 {
 	struct err why = {0};
 	int code = read_file(r->dir, "ca.crt", &f->ca.cert, err);
@@ -94,7 +94,7 @@ static int find(const struct renew *r, struct found *f, struct err *err)
 }
 
 /* May this CA renew this pair? A pair of another CA is somebody else's, until --force. */
-static int check_issuer(const struct renew *r, const struct found *f, struct err *err)
+static int check_issuer(const struct renew *r, const struct stored *f, struct err *err)
 {
 	struct err why = {0};
 	char date[CERTS_DATE_SIZE];
@@ -113,7 +113,8 @@ static int check_issuer(const struct renew *r, const struct found *f, struct err
 }
 
 /* Why it is due, or NULL. *ret_step is what the rotation says of the CA and the pair. */
-static const char *due(const struct renew *r, const struct found *f, struct rotation_step *ret_step)
+static const char *due(
+	const struct renew *r, const struct stored *f, struct rotation_step *ret_step)
 {
 	struct rotation_state state = {.ca = f->ca_span, .serving = f->span, .ca_published = true};
 	struct rotation_policy policy = rotation_policy_default();
@@ -132,7 +133,7 @@ static const char *due(const struct renew *r, const struct found *f, struct rota
 }
 
 static int write_pair(
-	const struct renew *r, const struct found *f, int64_t *ret_until, struct err *err)
+	const struct renew *r, const struct stored *f, int64_t *ret_until, struct err *err)
 {
 	struct x509_pair pair;
 	int64_t valid_s = (int64_t)r->days * CERTS_DAY_S;
@@ -159,7 +160,7 @@ static int write_pair(
 	return code;
 }
 
-static int renew(const struct renew *r, struct found *f, struct buf *out, struct err *err)
+static int renew(const struct renew *r, struct stored *f, struct buf *out, struct err *err)
 {
 	struct rotation_step step = {0};
 	const char *why = NULL;
@@ -197,7 +198,7 @@ static int renew(const struct renew *r, struct found *f, struct buf *out, struct
 
 static int renew_run(struct renew *r)
 {
-	struct found found;
+	struct stored found;
 	struct buf out;
 	struct err err = {0};
 	int code = 0;
