@@ -3,10 +3,10 @@
  * API server is asked as rarely as can be (rules R2, R4). */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "test/unit/ledger_fixture.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/ledger/ledger_kube_impl.h"
 
 #define THREADS_MAX 64
 
@@ -290,50 +290,61 @@ TEST(test_elsewhere_after_a_conflict)
 	assert_int_equal(kube_store_claims(fix.store, NULL, NULL), 3);
 }
 
-/* One decision by the list that came last, as where the deadline passes in the middle of it. */
-static enum next decides(struct take *t, int64_t deadline_ms)
-{
-	struct servers *s = fix.r.servers;
-	enum next next;
-	int rc;
+/* ---- the deadline passes in the middle of a decision ---- */
 
-	(void)pthread_mutex_lock(&s->lock);
-	t->list = s->list_good;
-	next = take_decide(t, deadline_ms, &rc, &fix.e);
-	(void)pthread_mutex_unlock(&s->lock);
-	return next;
+/* In this thread a hundred seconds have passed when it looks at the clock so many more times; 0:
+ * they have; negative: they do not. */
+static __thread int looks_left = -1;
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *tp);
+int __real_clock_gettime(clockid_t id, struct timespec *tp);
+int __wrap_clock_gettime(clockid_t id, struct timespec *tp)
+{
+	int rc = __real_clock_gettime(id, tp);
+
+	if (looks_left > 0)
+		looks_left--;
+	if (looks_left == 0)
+		tp->tv_sec += 100;
+	return rc;
 }
 
-static void gives_up(struct take *t)
+static void *takes_the_last(void *arg)
 {
-	(void)pthread_mutex_lock(&fix.r.servers->lock);
-	take_unreserve(t);
-	(void)pthread_mutex_unlock(&fix.r.servers->lock);
-	arena_release(&t->scratch);
-	arena_release(&t->copy);
+	struct claim_answer answer;
+	struct arena a;
+
+	arena_init(&a, 1u << 26);
+	(void)ledger_take_in(&fix.r, &a, "u1", "u1", "app c 1 100%", 100000, false, &answer, arg);
+	arena_release(&a);
+	return NULL;
 }
 
-/* What another review has reserved may come to nothing: also when the time is over nobody is told
- * that there is no room. */
+/* What another review has reserved may come to nothing: also when the time is over, whenever that
+ * is, nobody is told that there is no room. */
 TEST(test_r4_reserved_at_the_deadline)
 {
-	struct demand d;
-	struct claim_ask ask = {.namespace = SLICE("lab"), .demand = &d};
-	struct take first = {.ask = &ask, .arena = &fix.a, .uid = "u1", .namespace = "lab"};
-	struct take second = {.ask = &ask, .arena = &fix.a, .uid = "u2", .namespace = "lab"};
+	struct err other = {0};
+	pthread_t thread;
+	int at = 0; /* the first look at which that was not so */
 
 	kube_store_server(fix.store, "a", 1, 16000, "");
 	ledger_fixture_begin(&fix);
-	demand_init(&d, &fix.a, "app c 1 100%", NULL, NULL, false);
-	assert_int_equal(servers_refresh(fix.r.servers, api_now_ms() + 5000, &fix.e), 0);
-	first.l = second.l = (struct ledger_kube *)fix.r.ledger;
-	arena_init(&first.scratch, fix.a.max);
-	arena_init(&second.scratch, fix.a.max);
-	assert_int_equal(decides(&first, api_now_ms() + 5000), NEXT_COMMIT);
-	assert_int_equal(decides(&second, api_now_ms()), NEXT_DECIDE);
-	gives_up(&first);
-	assert_int_equal(decides(&second, api_now_ms() + 5000), NEXT_COMMIT);
-	gives_up(&second);
+	kube_store_fault(fix.store, STORE_FAIL, "PUT", STATUS_OF("a"), 0, -1);
+	assert_int_equal(pthread_create(&thread, NULL, takes_the_last, &other), 0);
+	assert_true(api_wait(fix.api, "PUT", STATUS_OF("a"), 1));
+	/* the first look is for the deadline */
+	for (int n = 2; n <= 40; n++) {
+		looks_left = n;
+		assert_int_equal(ledger_take(&fix, "u2", "app c 1 100%", 1000), ERR_REFUSED);
+		looks_left = -1;
+		if (strcmp(fix.e.reason, "ApiServerAway") != 0 && !at)
+			at = n;
+	}
+	kube_store_heal(fix.store);
+	(void)pthread_join(thread, NULL);
+	assert_int_equal(other.code, 0);
+	assert_int_equal(at, 0);
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_r4_refusals_share_lists, test_r4_reserved_at_the_deadline,
