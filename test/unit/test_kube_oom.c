@@ -12,7 +12,7 @@
 #include "kube/watch_reader.h"
 #include "test/unit/oom_wrap.h"
 #include "test/unit/test.h"
-#include "webhook/cluster/ledger/servers_impl.h"
+#include "webhook/cluster/ledger/servers_picture.h"
 #include "webhook/cluster/secrets/tls_secret.h"
 #include "webhook/edge/metrics/metrics.h"
 

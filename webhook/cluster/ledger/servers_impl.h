@@ -72,11 +72,6 @@ void servers_set_ahead(struct servers *s, struct server_entry *e, bool yes);
  * older one. */
 void servers_show(struct servers *s, struct server_entry *e, const struct held *h);
 
-/* ---- servers_list.c ---- */
-
-/* Without the lock. ERR_NOMEM, ERR_INTERNAL. */
-int servers_list_start(struct servers *s, struct err *err);
-
 /* ---- servers_watch.c ---- */
 
 /* Without the lock: a state that nobody here understands. */

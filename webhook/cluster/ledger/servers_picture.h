@@ -194,6 +194,9 @@ void held_free(struct held *h);
 
 /* ---- lists, past every cache ---- */
 
+/* Without the lock: begin to make those that are wanted, until servers_stop(). ERR_NOMEM,
+ * ERR_INTERNAL. */
+int servers_list_start(struct servers *s, struct err *err);
 /* With the lock held: a list that is begun after this call is wanted until then; its number. It is
  * good once s->list_good has come that far, and s->cond says so. */
 uint64_t servers_want_list(struct servers *s, int64_t deadline_ms);
