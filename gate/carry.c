@@ -295,6 +295,10 @@ static int fill(struct carry_way *w, struct err *err)
 	return rc;
 }
 
+/* "Not now" while the loop tells of room would be a loop without end. A kernel that is short of
+ * memory for TCP does not say both (tried on Linux 6.18): it takes some where nothing is in the
+ * socket's send buffer, and else cuts that to half of what is in it, so that there is no room. But
+ * it leaves alone what was set by SO_SNDBUF, and then says both: nobody may set that here. */
 static int drain(struct carry_way *w, struct err *err)
 {
 	size_t n;

@@ -35,6 +35,22 @@ def holder(world, host, **claim):
     return one
 
 
+def set_send_buffers(pid, host):
+    """Of each of the process's connections with this address: was SO_SNDBUF set?"""
+    of, found = os.pidfd_open(pid), []
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            if not os.readlink(f"/proc/{pid}/fd/{fd}").startswith("socket:"):
+                continue
+            # pidfd_getfd(2)
+            with socket.socket(fileno=ctypes.CDLL(None).syscall(438, of, int(fd), 0)) as s:
+                if s.getpeername()[0] == host:
+                    # SO_BUF_LOCK
+                    found.append(s.getsockopt(socket.SOL_SOCKET, 72) & 1)
+    os.close(of)
+    return found
+
+
 def change(world, uid, **more):
     with world.api.lock:
         world.api.claims[uid]["more"].update(more)
@@ -53,6 +69,14 @@ def assert_refused(s):
             assert s.recv(1) == b""
         except ConnectionResetError:
             pass
+
+
+def test_send_buffers_are_the_kernels(world):
+    """One that was set stays as it is when memory is short: then the kernel takes nothing and tells of room, and the gate would turn without end."""
+    with holder(world, 1).dial("echo") as s:
+        is_in(s)
+        for host in "127.77.0.1", "127.91.0.1":
+            assert set_send_buffers(world.gate.process.pid, host) == [0]
 
 
 def test_each_pod_reaches_its_own_server(world):
