@@ -22,6 +22,10 @@ class Time:
     def env(self):
         return {} if servers.SANITIZED else {"LD_PRELOAD": self.clock, "FAULT_TIME": self.path}
 
+    def wrap(self):
+        """For a World, whose gate it is then the time of."""
+        return "env", *(f"{k}={v}" for k, v in self.env().items())
+
     def goes_on(self, seconds):
         if servers.SANITIZED:
             time.sleep(seconds)

@@ -12,6 +12,7 @@ import threading
 import time
 
 import pytest
+from quick_time import Time
 from test_bytes import cpu_s, half_closes, one_way, read_all
 from test_guests import assert_cut
 from lib import server as servers
@@ -271,10 +272,11 @@ def test_cut_in_the_middle(world, what):
         assert peer(world, 2).env()
 
 
-def test_api_server_away(make):
+def test_api_server_away(make, tmp_path):
     """Who is in stays. By the claims of before pods come in for the operator's time, and that is told; then nobody. A gate that has seen none lets
     nobody in."""
-    world, blind = (make(spec={"mode": "address"}, options=("--away", "5s")) for _ in range(2))
+    clock = Time(str(tmp_path / "time"))
+    world, blind = (make(spec={"mode": "address"}, options=("--away", "20s"), wrap=clock.wrap()) for _ in range(2))
     pod, other, unseen = holder(world, 1), holder(world, 2), holder(blind, 1)
     assert unseen.env()
     blind.gate.kill()
@@ -285,7 +287,7 @@ def test_api_server_away(make):
         world.api.leave()
         until(lambda: not world.ready(), "unreadiness")
         assert other.env() and world.metric("readmitted_total") == 1
-        time.sleep(5.2)
+        clock.goes_on(21)
         late = [p.dial("env") for p in (other, unseen)]
         for one in late:
             assert_refused(one)

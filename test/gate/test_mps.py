@@ -61,7 +61,7 @@ class Pair:
         self.mps.write("mode", answers)
         self.world = make(stand_in, {"grace": "200ms", "usage": {"context": "100Mi", "margin": 0, "overShare": "end"},
                                      "mps": {"control": CONTROL, "pipeDirectory": self.mps.folder}, **spec}, options=LOOK,
-                          wrap=("env", *(f"{k}={v}" for k, v in self.clock.env().items())))
+                          wrap=self.clock.wrap())
         self.pods = self.world.holder(), self.world.holder()
         self.pid, self.innocent = (pod.env()["pid"] for pod in self.pods)
         self.mps.write("clients", f"{self.pid}\n{self.innocent}")

@@ -189,7 +189,7 @@ def test_a_driver_that_hangs(make):
 def test_a_driver_that_hangs_and_no_gpuserver(make, tmp_path):
     """Its time runs out all the same."""
     clock = Time(str(tmp_path / "time"))
-    with with_world(make, {**HAMI, "FAKE_CUDA_HANG": "1"}, wrap=("env", *(f"{k}={v}" for k, v in clock.env().items()))) as world:
+    with with_world(make, {**HAMI, "FAKE_CUDA_HANG": "1"}, wrap=clock.wrap()) as world:
         (pid,) = until(lambda: takers(world), "self-test")
         with world.api.lock:
             world.api.there = False

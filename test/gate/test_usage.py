@@ -143,7 +143,7 @@ def test_server_that_forks(make, nvml, tmp_path):
     """Each of its children takes the share, as where a limiter counts processes one by one: together they have more, and all of them end."""
     clock = Time(str(tmp_path / "time"))
     world = make("up", {"env": {"FAKE_GPU": "{claim_dir}"}, "usage": {"context": "500Mi", "margin": 0, "overShare": "end"}}, options=LOOK,
-                 wrap=("env", *(f"{k}={v}" for k, v in clock.env().items())))
+                 wrap=clock.wrap())
     pod, other = world.holder(), world.holder()
     pid, innocent = pod.env()["pid"], other.env()["pid"]
     nvml.says({0: [(innocent, 8 * GIB)]}, f"0.folder={world.state}/{pod.uid}")
@@ -166,7 +166,7 @@ def test_failures_of_long_ago(make, nvml, tmp_path):
     """Who has run for a minute waits no longer than after a first failure, also where it is ended for what it takes."""
     clock = Time(str(tmp_path / "time"))
     world = make("up", {"usage": {"context": "100Mi", "margin": 0, "overShare": "end"}}, options=LOOK,
-                 wrap=("env", *(f"{k}={v}" for k, v in clock.env().items())))
+                 wrap=clock.wrap())
     pod = world.holder()
     pid = pod.env()["pid"]
     for n in range(7):
