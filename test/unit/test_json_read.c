@@ -8,26 +8,28 @@
 
 /* A document that must be accepted, read from an exact copy so that AddressSanitizer sees a byte
  * too many. */
-struct doc {
+static struct doc {
 	struct json j;
 	char *text;
-};
+} d;
 
-static struct doc read_text(struct slice s)
+FIXTURE(forget)
 {
-	struct doc d = {0};
-	struct err err = {0};
-
-	if (json_read_copy(&d.j, s.at, s.len, NODES, &d.text, &err) != 0)
-		fail_msg("refused: %s", err.msg);
-	return d;
+	json_release(&d.j);
+	free(d.text);
+	d = (struct doc){0};
+	return 0;
 }
 
-static void forget(struct doc *d)
+/* Into d, where another one was. Its root. */
+static const struct json_node *read_text(struct slice s)
 {
-	json_release(&d->j);
-	free(d->text);
-	d->text = NULL;
+	struct err err = {0};
+
+	(void)forget(NULL);
+	if (json_read_copy(&d.j, s.at, s.len, NODES, &d.text, &err) != 0)
+		fail_msg("refused: %s", err.msg);
+	return json_root(&d.j);
 }
 
 static int refuse(struct slice s, uint32_t max_nodes, struct err *err)
@@ -106,9 +108,7 @@ TEST(every_cut_is_refused)
 	static const struct slice whole =
 		SLICE("{\"key\":[1,-2.5e+10,\"\\ud83d\\ude00 \xe2\x82\xac\\n long text here\","
 		      "true,false,null,{\"k\\\"\":{}}],\"b\":[[]]}");
-	struct doc d = read_text(whole);
-
-	forget(&d);
+	read_text(whole);
 	for (size_t len = 0; len < whole.len; len++)
 		assert_int_equal(
 			refuse((struct slice){whole.at, len}, NODES, &(struct err){0}), ERR_SYNTAX);
@@ -116,7 +116,6 @@ TEST(every_cut_is_refused)
 
 TEST(nodes_lie_in_the_order_of_the_text)
 {
-	struct doc d = read_text(SLICE(" { \"a\" : [ 1 , \"x\\n\" ] , \"b\" : { } } "));
 	static const struct json_node want[] = {
 		{1, 35, 7, JSON_OBJECT, 0, 2},
 		{3, 3, 2, JSON_STRING, 0, 0},
@@ -127,6 +126,7 @@ TEST(nodes_lie_in_the_order_of_the_text)
 		{31, 3, 7, JSON_OBJECT, 0, 0},
 	};
 
+	read_text(SLICE(" { \"a\" : [ 1 , \"x\\n\" ] , \"b\" : { } } "));
 	assert_int_equal(d.j.count, COUNT(want));
 	for (size_t i = 0; i < COUNT(want); i++) {
 		const struct json_node *n = &d.j.node[i];
@@ -138,15 +138,14 @@ TEST(nodes_lie_in_the_order_of_the_text)
 		assert_int_equal(n->escaped, want[i].escaped);
 		assert_int_equal(n->count, want[i].count);
 	}
-	forget(&d);
 }
 
 TEST(walking)
 {
-	struct doc d = read_text(SLICE(
-		"{\"list\":[10,[20,21],{\"x\":30},40],\"empty\":[],\"none\":{},\"last\":null}"));
 	const struct json *j = &d.j;
-	const struct json_node *root = json_root(j), *list = json_get(j, root, SLICE("list"));
+	const struct json_node *root = read_text(SLICE("{\"list\":[10,[20,21],{\"x\":30},40],"
+						       "\"empty\":[],\"none\":{},\"last\":null}")),
+			       *list = json_get(j, root, SLICE("list"));
 	static const char *const elements[] = {"10", "[20,21]", "{\"x\":30}", "40"};
 	static const char *const keys[] = {"list", "empty", "none", "last"};
 	size_t n = 0;
@@ -172,16 +171,14 @@ TEST(walking)
 	assert_null(json_first(j, NULL));
 	assert_null(json_first(j, json_get(j, root, SLICE("last"))));
 	assert_null(json_first(j, json_get(j, root, SLICE("none"))));
-	forget(&d);
 }
 
 TEST(looking_up)
 {
-	struct doc d =
+	const struct json *j = &d.j;
+	const struct json_node *root =
 		read_text(SLICE("{\"spec\":{\"containers\":[{\"name\":\"c\"}],\"Spec\":1},\"\":5,"
 				"\"k\\u0065y\\n\":6,\"\\ud83d\\ude00\":7,\"nil\":null}"));
-	const struct json *j = &d.j;
-	const struct json_node *root = json_root(j);
 	int64_t n;
 
 	assert_true(json_is(json_path(j, root, "spec", "containers", NULL), JSON_ARRAY));
@@ -201,7 +198,6 @@ TEST(looking_up)
 	assert_true(json_absent(NULL));
 	assert_false(json_absent(root));
 	assert_false(json_is(NULL, JSON_NULL));
-	forget(&d);
 }
 
 /* The element that json_find finds, as its index; -1 for none. */
@@ -230,14 +226,14 @@ TEST(finding_many_elements)
 {
 	static const char *const texts[] = {
 		"a", "b", "c", "d", "b\n", "", "7", "e", "f", "b", "longer than any", "a"};
-	struct doc d = read_text(SLICE(
-		"{\"list\":[{\"value\":\"b\",\"name\":\"a\"},{\"name\":\"b\"},[\"name\",\"c\"],"
-		"{\"n\\u0061me\":\"c\"},{\"name\":\"\\u0064\"},{\"nam\\u0065\":\"b\\n\"},"
-		"{\"name\":\"\"},{\"name\":7},{},\"e\",null,{\"name\":\"b\"}],\"name\":7}"));
 	struct slice names[MANY];
 	struct json_hit hits[MANY];
 	struct arena a;
 
+	read_text(SLICE(
+		"{\"list\":[{\"value\":\"b\",\"name\":\"a\"},{\"name\":\"b\"},[\"name\",\"c\"],"
+		"{\"n\\u0061me\":\"c\"},{\"name\":\"\\u0064\"},{\"nam\\u0065\":\"b\\n\"},"
+		"{\"name\":\"\"},{\"name\":7},{},\"e\",null,{\"name\":\"b\"}],\"name\":7}"));
 	arena_init(&a, 1 << 20);
 	for (size_t i = 0; i < MANY; i++)
 		names[i] = slice_of(texts[i % (sizeof(texts) / sizeof(texts[0]))]);
@@ -265,19 +261,17 @@ TEST(finding_many_elements)
 				 "name", names, MANY, false, &a, hits),
 		ERR_NOMEM);
 	arena_release(&a);
-	forget(&d);
 }
 
 TEST(finding_an_element)
 {
 	/* 0 has its name last, 1 another member with the value, 4 an escaped key, 5 an escaped
 	 * value, 6 both */
-	struct doc d = read_text(SLICE(
+	read_text(SLICE(
 		"{\"list\":[{\"value\":\"b\",\"name\":\"a\"},{\"nama\":\"b\",\"x\":[{\"name\":"
 		"\"b\"}]},{\"name\":\"b\"},[\"name\",\"c\"],{\"n\\u0061me\":\"c\"},{\"name\":"
 		"\"\\u0064\"},{\"nam\\u0065\":\"b\\n\"},{\"name\":\"\"},{\"name\":7},{},\"e\","
 		"null,{\"other\":\"\\u0066\",\"name\":\"b\"}],\"none\":[],\"name\":\"a\"}"));
-
 	assert_int_equal(found_at(&d.j, "list", "a", false), 0);
 	assert_int_equal(found_at(&d.j, "list", "b", false), 2);
 	assert_int_equal(found_at(&d.j, "list", "b", true), 12);
@@ -291,7 +285,6 @@ TEST(finding_an_element)
 	assert_int_equal(found_at(&d.j, "none", "a", false), -1);
 	assert_int_equal(found_at(&d.j, "name", "a", false), -1);
 	assert_int_equal(found_at(&d.j, "missing", "a", false), -1);
-	forget(&d);
 }
 
 TEST(decoding)
@@ -318,8 +311,7 @@ TEST(decoding)
 	};
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		struct doc d = read_text(cases[i].in);
-		const struct json_node *v = json_root(&d.j);
+		const struct json_node *v = read_text(cases[i].in);
 		struct arena a;
 		struct slice s;
 		struct buf b;
@@ -344,16 +336,15 @@ TEST(decoding)
 		assert_true(slice_eq(json_raw(&d.j, v), cases[i].in));
 		buf_release(&b);
 		arena_release(&a);
-		forget(&d);
 	}
 }
 
 TEST(values_that_are_no_strings)
 {
-	struct doc d = read_text(SLICE("[1,null,{}]"));
 	struct arena a;
 	struct buf b;
 
+	read_text(SLICE("[1,null,{}]"));
 	arena_init(&a, 100);
 	buf_init(&b, 100);
 	JSON_EACH(&d.j, json_root(&d.j), v)
@@ -369,19 +360,17 @@ TEST(values_that_are_no_strings)
 	assert_false(json_is_str(&d.j, NULL, SLICE("")));
 	json_decode(&d.j, NULL, &b);
 	assert_int_equal(b.len, 0);
-	forget(&d);
 }
 
 TEST(a_full_arena_gives_no_string)
 {
-	struct doc d = read_text(SLICE("\"a\\nb\""));
 	struct arena a;
 
+	read_text(SLICE("\"a\\nb\""));
 	arena_init(&a, 3);
 	assert_null(json_str(&d.j, json_root(&d.j), &a).at);
 	assert_true(a.failed);
 	arena_release(&a);
-	forget(&d);
 }
 
 TEST(integers)
@@ -427,31 +416,29 @@ TEST(integers)
 	};
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		struct doc d = read_text(slice_of(cases[i].in));
 		int64_t n = 77;
 
+		read_text(slice_of(cases[i].in));
 		if (json_int(&d.j, json_root(&d.j), &n) != cases[i].ok ||
 			n != (cases[i].ok ? cases[i].n : 77))
 			fail_msg("%s: %lld", cases[i].in, (long long)n);
-		forget(&d);
 	}
 	assert_false(json_int(&(struct json){0}, NULL, &(int64_t){0}));
 }
 
 TEST(type_names)
 {
-	struct doc d = read_text(SLICE("[null,false,true,0,\"\",[],{}]"));
 	static const char *const names[] = {
 		"null", "false", "true", "number", "string", "array", "object"};
 	size_t i = 0;
 
+	read_text(SLICE("[null,false,true,0,\"\",[],{}]"));
 	JSON_EACH(&d.j, json_root(&d.j), v)
 	{
 		assert_int_equal(v->type, i);
 		assert_string_equal(json_type_name(v), names[i++]);
 	}
 	assert_string_equal(json_type_name(NULL), "nothing");
-	forget(&d);
 }
 
 /* ---- limits ---- */
@@ -553,13 +540,11 @@ TEST(duplicate_keys_are_found_at_any_width)
 		for (size_t w = 0; w < COUNT(widths); w++) {
 			unsigned twice[] = {0, widths[w] / 2, widths[w] - 1};
 			struct err err = {0};
-			struct doc d;
 			size_t len;
 			char *s = wide_object(formats[f], widths[w], widths[w], &len);
 
-			d = read_text((struct slice){s, len});
+			read_text((struct slice){s, len});
 			assert_int_equal(json_root(&d.j)->count, widths[w] + 1);
-			forget(&d);
 			free(s);
 			for (size_t t = 0; t < COUNT(twice); t++) {
 				s = wide_object(formats[f], widths[w], twice[t], &len);
@@ -609,10 +594,8 @@ TEST(keys_are_compared_decoded)
 			assert_int_equal(refuse(buf_as_slice(&b), NODES, &err), ERR_SYNTAX);
 			assert_non_null(strstr(err.msg, "stands twice in this object"));
 		} else {
-			struct doc d = read_text(buf_as_slice(&b));
-
+			read_text(buf_as_slice(&b));
 			assert_int_equal(json_root(&d.j)->count, i % 2 ? 42 : 2);
-			forget(&d);
 		}
 		buf_release(&b);
 	}
@@ -626,8 +609,7 @@ TEST(empty_containers)
 	static const unsigned nodes[] = {1, 1, 1, 1, 5, 5}, counts[] = {0, 0, 0, 0, 4, 2};
 
 	for (size_t i = 0; i < COUNT(texts); i++) {
-		struct doc d = read_text(slice_of(texts[i]));
-		const struct json_node *root = json_root(&d.j);
+		const struct json_node *root = read_text(slice_of(texts[i]));
 
 		assert_int_equal(d.j.count, nodes[i]);
 		assert_int_equal(root->count, counts[i]);
@@ -641,13 +623,11 @@ TEST(empty_containers)
 				assert_int_equal(
 					d.j.text[v->at], v->type == JSON_ARRAY ? '[' : '{');
 			}
-		forget(&d);
 	}
 }
 
 TEST(one_byte_keys_do_not_collide)
 {
-	struct doc d;
 	struct buf b;
 	size_t n = 0;
 
@@ -658,9 +638,8 @@ TEST(one_byte_keys_do_not_collide)
 		buf_fmt(&b, "%c\"%c\":[]", n++ ? ',' : '{', c);
 	}
 	buf_char(&b, '}');
-	d = read_text(buf_as_slice(&b));
+	read_text(buf_as_slice(&b));
 	assert_int_equal(json_root(&d.j)->count, n);
-	forget(&d);
 	buf_clear(&b);
 	/* All control characters by escapes, and keys that are the beginning of one another. */
 	for (int c = 1; c < 0x80; c++)
@@ -669,9 +648,8 @@ TEST(one_byte_keys_do_not_collide)
 		buf_fmt(&b, ",\"%.*s\":0", len,
 			"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
 	buf_char(&b, '}');
-	d = read_text(buf_as_slice(&b));
+	read_text(buf_as_slice(&b));
 	assert_int_equal(json_root(&d.j)->count, 127 + 68);
-	forget(&d);
 	buf_release(&b);
 }
 
@@ -691,12 +669,8 @@ TEST(keys_of_open_objects_are_kept)
 		strstr(err.msg, "the key \"first\" stands twice in this object, first at byte 1;"));
 	b.len -= strlen("\"first\":2}");
 	buf_str(&b, "\"second\":2}");
-	{
-		struct doc d = read_text(buf_as_slice(&b));
-
-		assert_int_equal(json_root(&d.j)->count, 4);
-		forget(&d);
-	}
+	read_text(buf_as_slice(&b));
+	assert_int_equal(json_root(&d.j)->count, 4);
 	free(inner);
 	buf_release(&b);
 }
@@ -745,10 +719,10 @@ TEST(text_of_no_bytes)
 	assert_int_equal(refuse((struct slice){NULL, 0}, NODES, &(struct err){0}), ERR_SYNTAX);
 }
 
-TESTS(messages_say_where_and_what, nul_bytes_are_refused_anywhere, every_cut_is_refused,
-	nodes_lie_in_the_order_of_the_text, walking, looking_up, finding_an_element,
-	finding_many_elements, decoding, values_that_are_no_strings, a_full_arena_gives_no_string,
-	integers, type_names, depth_is_limited, nodes_are_limited, three_mebibytes_of_zeros,
-	duplicate_keys_are_found_at_any_width, keys_are_compared_decoded, empty_containers,
-	one_byte_keys_do_not_collide, keys_of_open_objects_are_kept,
+TESTS_BETWEEN(NULL, forget, messages_say_where_and_what, nul_bytes_are_refused_anywhere,
+	every_cut_is_refused, nodes_lie_in_the_order_of_the_text, walking, looking_up,
+	finding_an_element, finding_many_elements, decoding, values_that_are_no_strings,
+	a_full_arena_gives_no_string, integers, type_names, depth_is_limited, nodes_are_limited,
+	three_mebibytes_of_zeros, duplicate_keys_are_found_at_any_width, keys_are_compared_decoded,
+	empty_containers, one_byte_keys_do_not_collide, keys_of_open_objects_are_kept,
 	a_long_key_is_cut_in_the_message, one_reader_reads_many_documents, text_of_no_bytes)
