@@ -583,16 +583,23 @@ TEST(a_bundle_is_taken_away)
 	assert_int_equal(w->n_pairs, 1);
 }
 
-TEST(leaves_somebody_elses_secret)
+/* A CA's Secret in which none is. */
+static void seed_junk(struct world *w, const char *labels)
 {
-	struct world *w = *state;
 	struct x509_pair junk;
 
 	x509_pair_init(&junk);
 	buf_str(&junk.cert, "no certificate");
 	buf_str(&junk.key, "no key");
-	seed(w, CA, "ca.crt", "ca.key", &junk, "{}");
+	seed(w, CA, "ca.crt", "ca.key", &junk, labels);
 	x509_pair_release(&junk);
+}
+
+TEST(leaves_somebody_elses_secret)
+{
+	struct world *w = *state;
+
+	seed_junk(w, "{}");
 	w->log.level = LOG_LEVEL_ERROR;
 	keep(w, 1);
 	api_wait(w->api, "GET", SECRETS "/poolgate-ca", 4);
@@ -603,13 +610,8 @@ TEST(leaves_somebody_elses_secret)
 TEST(makes_its_own_secret_anew)
 {
 	struct world *w = *state;
-	struct x509_pair junk;
 
-	x509_pair_init(&junk);
-	buf_str(&junk.cert, "no certificate");
-	buf_str(&junk.key, "no key");
-	seed(w, CA, "ca.crt", "ca.key", &junk, OURS);
-	x509_pair_release(&junk);
+	seed_junk(w, OURS);
 	keep(w, 1);
 	assert_true(eventually(w, settled, 5000));
 }
