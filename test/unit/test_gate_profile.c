@@ -10,6 +10,10 @@
 #define LEAST "  argv: [/bin/server]\n  port: 14833\n"
 
 static struct arena arena;
+/* What was read last, and the words that it gave. */
+static struct server_profile profile;
+static struct err err;
+static char **words, **env;
 
 FIXTURE(set_up)
 {
@@ -23,77 +27,67 @@ FIXTURE(tear_down)
 	return 0;
 }
 
-static int read_it(const char *text, struct server_profile *ret, struct err *e)
+static int read_it(const char *text)
 {
-	return server_profile_read("p.yaml", slice_of(text), &arena, ret, e);
+	return server_profile_read("p.yaml", slice_of(text), &arena, &profile, &err);
+}
+
+static int words_at(const struct server_profile_place *at)
+{
+	return server_profile_words(&profile, at, &arena, &words, &env, &err);
 }
 
 TEST(test_least)
 {
-	struct server_profile p;
-	struct err e;
-
-	assert_int_equal(read_it(HEAD LEAST, &p, &e), 0);
-	assert_string_equal(p.name, "lupine");
-	assert_int_equal(p.port, 14833);
-	assert_false(p.inherits);
-	assert_int_equal(p.mode, GATE_MODE_TOKEN);
-	assert_null(p.user);
-	assert_int_equal(p.readiness_ms, 30000);
-	assert_int_equal(p.linger_ms, -1);
-	assert_int_equal(p.grace_ms, 1000);
-	assert_int_equal(p.usage.context_bytes, UINT64_C(600) << 20);
-	assert_false(p.says_context);
-	assert_int_equal(p.usage.margin_percent, 5);
-	assert_false(p.ends_over);
-	assert_int_equal(p.n_accounts, 0);
+	assert_int_equal(read_it(HEAD LEAST), 0);
+	assert_string_equal(profile.name, "lupine");
+	assert_int_equal(profile.port, 14833);
+	assert_false(profile.inherits);
+	assert_int_equal(profile.mode, GATE_MODE_TOKEN);
+	assert_null(profile.user);
+	assert_int_equal(profile.readiness_ms, 30000);
+	assert_int_equal(profile.linger_ms, -1);
+	assert_int_equal(profile.grace_ms, 1000);
+	assert_int_equal(profile.usage.context_bytes, UINT64_C(600) << 20);
+	assert_false(profile.says_context);
+	assert_int_equal(profile.usage.margin_percent, 5);
+	assert_false(profile.ends_over);
+	assert_int_equal(profile.n_accounts, 0);
 }
 
 TEST(test_mode)
 {
-	struct server_profile p;
-	struct err e;
-
-	assert_int_equal(read_it(HEAD LEAST "  mode: address\n", &p, &e), 0);
-	assert_int_equal(p.mode, GATE_MODE_ADDRESS);
-	assert_null(p.session);
-	assert_int_equal(
-		read_it(HEAD LEAST "  mode: address\n  session: {header: x-s}\n", &p, &e), 0);
-	assert_string_equal(p.session, "x-s");
-	assert_int_equal(read_it(HEAD LEAST "  mode: token\n", &p, &e), 0);
-	assert_int_equal(p.mode, GATE_MODE_TOKEN);
+	assert_int_equal(read_it(HEAD LEAST "  mode: address\n"), 0);
+	assert_int_equal(profile.mode, GATE_MODE_ADDRESS);
+	assert_null(profile.session);
+	assert_int_equal(read_it(HEAD LEAST "  mode: address\n  session: {header: x-s}\n"), 0);
+	assert_string_equal(profile.session, "x-s");
+	assert_int_equal(read_it(HEAD LEAST "  mode: token\n"), 0);
+	assert_int_equal(profile.mode, GATE_MODE_TOKEN);
 }
 
 TEST(test_usage)
 {
-	struct server_profile p;
-	struct err e;
-
 	assert_int_equal(read_it(HEAD LEAST "  usage: {context: 0, margin: 0, overShare: end, "
-					    "accounts: [nvidia-mps, \"0\"]}\n",
-				 &p, &e),
+					    "accounts: [nvidia-mps, \"0\"]}\n"),
 		0);
-	assert_int_equal(p.usage.context_bytes, 0);
-	assert_true(p.says_context);
-	assert_int_equal(p.usage.margin_percent, 0);
-	assert_true(p.ends_over);
-	assert_int_equal(p.n_accounts, 2);
-	assert_true(slice_is(p.accounts[1], "0"));
+	assert_int_equal(profile.usage.context_bytes, 0);
+	assert_true(profile.says_context);
+	assert_int_equal(profile.usage.margin_percent, 0);
+	assert_true(profile.ends_over);
+	assert_int_equal(profile.n_accounts, 2);
+	assert_true(slice_is(profile.accounts[1], "0"));
 }
 
 TEST(test_mps)
 {
-	struct server_profile p;
-	struct err e;
-
-	assert_int_equal(read_it(HEAD LEAST, &p, &e), 0);
-	assert_null(p.mps_control);
-	assert_int_equal(read_it(HEAD LEAST "  mps: {control: /usr/bin/c}\n", &p, &e), 0);
-	assert_string_equal(p.mps_control, "/usr/bin/c");
-	assert_null(p.mps_pipe);
-	assert_int_equal(
-		read_it(HEAD LEAST "  mps: {control: /c, pipeDirectory: /run/mps}\n", &p, &e), 0);
-	assert_string_equal(p.mps_pipe, "/run/mps");
+	assert_int_equal(read_it(HEAD LEAST), 0);
+	assert_null(profile.mps_control);
+	assert_int_equal(read_it(HEAD LEAST "  mps: {control: /usr/bin/c}\n"), 0);
+	assert_string_equal(profile.mps_control, "/usr/bin/c");
+	assert_null(profile.mps_pipe);
+	assert_int_equal(read_it(HEAD LEAST "  mps: {control: /c, pipeDirectory: /run/mps}\n"), 0);
+	assert_string_equal(profile.mps_pipe, "/run/mps");
 }
 
 TEST(test_words)
@@ -102,27 +96,23 @@ TEST(test_words)
 		{"MIG-2", (UINT64_C(4) << 30) + 7, UINT64_C(4) << 30}};
 	const struct picture_claim claim = {.uid = "u", .gpu = gpus, .n_gpus = 2};
 	const struct server_profile_place at = {&claim, "127.91.0.1", "/d/u"};
-	struct server_profile p;
-	struct err e;
-	char **argv, **env;
 
 	assert_int_equal(
 		read_it(HEAD
 			"  argv: [/bin/server, \"{address}:{port}\", \"{{{percent}}}\"]\n"
 			"  port: 1\n  socket: inherited\n  user: nobody\n  linger: 5m\n"
 			"  grace: 200ms\n"
-			"  env: {A: \"0={memory_mb}M\", B: \"{memory_limits}\", PATH: \"/x\"}\n",
-			&p, &e),
+			"  env: {A: \"0={memory_mb}M\", B: \"{memory_limits}\", PATH: \"/x\"}\n"),
 		0);
-	assert_true(p.inherits);
-	assert_string_equal(p.user, "nobody");
-	assert_int_equal(p.linger_ms, 300000);
-	assert_int_equal(p.grace_ms, 200);
-	assert_int_equal(server_profile_words(&p, &at, &arena, &argv, &env, &e), 0);
-	assert_string_equal(argv[0], "/bin/server");
-	assert_string_equal(argv[1], "127.91.0.1:1");
-	assert_string_equal(argv[2], "{31}");
-	assert_null(argv[3]);
+	assert_true(profile.inherits);
+	assert_string_equal(profile.user, "nobody");
+	assert_int_equal(profile.linger_ms, 300000);
+	assert_int_equal(profile.grace_ms, 200);
+	assert_int_equal(words_at(&at), 0);
+	assert_string_equal(words[0], "/bin/server");
+	assert_string_equal(words[1], "127.91.0.1:1");
+	assert_string_equal(words[2], "{31}");
+	assert_null(words[3]);
 	assert_string_equal(env[0], "A=0=4096M");
 	assert_string_equal(env[1], "B=0=5120M,1=4096M");
 	assert_string_equal(env[2], "PATH=/x");
@@ -131,9 +121,9 @@ TEST(test_words)
 	assert_null(env[5]);
 	/* As a server's spec lists them. */
 	gpus[0].id = "gpu-0";
-	assert_int_equal(server_profile_words(&p, &at, &arena, &argv, &env, &e), ERR_INVALID);
+	assert_int_equal(words_at(&at), ERR_INVALID);
 	gpus[0].id = "GPU-1,GPU-9";
-	assert_int_equal(server_profile_words(&p, &at, &arena, &argv, &env, &e), ERR_INVALID);
+	assert_int_equal(words_at(&at), ERR_INVALID);
 }
 
 TEST(test_small_share)
@@ -141,16 +131,12 @@ TEST(test_small_share)
 	static struct picture_gpu gpu = {"GPU-1", 1, UINT64_C(80) << 30};
 	const struct picture_claim claim = {.uid = "u", .gpu = &gpu, .n_gpus = 1};
 	const struct server_profile_place at = {&claim, "127.91.0.1", "/d/u"};
-	struct server_profile p;
-	struct err e;
-	char **argv, **env;
 
 	assert_int_equal(
-		read_it(HEAD "  argv: [/s, \"{percent}\", \"{memory_mb}\"]\n  port: 1\n", &p, &e),
-		0);
-	assert_int_equal(server_profile_words(&p, &at, &arena, &argv, &env, &e), 0);
-	assert_string_equal(argv[1], "1");
-	assert_string_equal(argv[2], "1");
+		read_it(HEAD "  argv: [/s, \"{percent}\", \"{memory_mb}\"]\n  port: 1\n"), 0);
+	assert_int_equal(words_at(&at), 0);
+	assert_string_equal(words[1], "1");
+	assert_string_equal(words[2], "1");
 }
 
 /* A claim of no GPU gets what is least, and no limiter takes that for all there is. */
@@ -158,17 +144,12 @@ TEST(test_no_gpu)
 {
 	const struct picture_claim claim = {.uid = "u"};
 	const struct server_profile_place at = {&claim, "127.91.0.1", "/d/u"};
-	struct server_profile p;
-	struct err e;
-	char **argv, **env;
 
 	assert_int_equal(
-		read_it(HEAD "  argv: [/s, \"{memory_mb}\", \"{memory_limits}\"]\n  port: 1\n", &p,
-			&e),
-		0);
-	assert_int_equal(server_profile_words(&p, &at, &arena, &argv, &env, &e), 0);
-	assert_string_equal(argv[1], "1");
-	assert_string_equal(argv[2], "");
+		read_it(HEAD "  argv: [/s, \"{memory_mb}\", \"{memory_limits}\"]\n  port: 1\n"), 0);
+	assert_int_equal(words_at(&at), 0);
+	assert_string_equal(words[1], "1");
+	assert_string_equal(words[2], "");
 	assert_string_equal(env[0], "CUDA_VISIBLE_DEVICES=");
 }
 
@@ -181,24 +162,22 @@ TEST(test_percent_is_as_it_was_asked)
 	struct picture_gpu gpu = {.id = "GPU-1"};
 	const struct picture_claim claim = {.uid = "u", .gpu = &gpu, .n_gpus = 1};
 	const struct server_profile_place at = {&claim, "127.91.0.1", "/d/u"};
-	struct server_profile p;
-	char **argv, **env, want[8];
-	struct err e;
+	char want[8];
 
-	assert_int_equal(read_it(HEAD "  argv: [/s, \"{percent}\"]\n  port: 1\n", &p, &e), 0);
+	assert_int_equal(read_it(HEAD "  argv: [/s, \"{percent}\"]\n  port: 1\n"), 0);
 	for (size_t i = 0; i < COUNT(sizes); i++)
 		for (unsigned percent = 1; percent <= 100; percent++) {
 			gpu.of_bytes = sizes[i];
 			/* as a claim has it */
 			gpu.bytes = sizes[i] / 100 * percent + sizes[i] % 100 * percent / 100;
-			assert_int_equal(server_profile_words(&p, &at, &arena, &argv, &env, &e), 0);
+			assert_int_equal(words_at(&at), 0);
 			snprintf(want, sizeof(want), "%u", percent);
-			assert_string_equal(argv[1], want);
+			assert_string_equal(words[1], want);
 		}
 	/* and two bytes less are less */
 	gpu.bytes -= 2;
-	assert_int_equal(server_profile_words(&p, &at, &arena, &argv, &env, &e), 0);
-	assert_string_equal(argv[1], "99");
+	assert_int_equal(words_at(&at), 0);
+	assert_string_equal(words[1], "99");
 }
 
 TEST(test_names)
@@ -210,20 +189,18 @@ TEST(test_names)
 		{"-a", false}, {"a-", false}, {"a/b", false}, {"..", false}, {"a b", false},
 		{"abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz0123456789a", true},
 		{"abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz0123456789ab", false}};
-	struct server_profile p;
 	char text[300];
-	struct err e;
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		(void)snprintf(text, sizeof(text),
 			"apiVersion: poolgate.io/v1alpha1\nkind: ServerProfile\n"
 			"metadata: {name: \"%s\"}\nspec:\n" LEAST,
 			cases[i].name);
-		e = (struct err){0};
-		assert_int_equal(read_it(text, &p, &e), cases[i].good ? 0 : ERR_INVALID);
+		err = (struct err){0};
+		assert_int_equal(read_it(text), cases[i].good ? 0 : ERR_INVALID);
 		(void)snprintf(text, sizeof(text), "found \"%.30s", cases[i].name);
 		if (!cases[i].good)
-			assert_non_null(strstr(e.msg, text));
+			assert_non_null(strstr(err.msg, text));
 	}
 }
 
@@ -270,14 +247,12 @@ TEST(test_refused)
 		{HEAD LEAST "  mps: {control: /c, pipeDirectory: x}\n", "/spec/mps/pipeDirectory"},
 		{HEAD LEAST "  mps: {control: /c, pipe: /x}\n", "pipeDirectory"},
 	};
-	struct server_profile p;
-	struct err e;
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		assert_int_not_equal(read_it(cases[i].text, &p, &e), 0);
-		if (!strstr(e.msg, cases[i].says))
-			fail_msg("case %zu: %s", i, e.msg);
-		assert_non_null(strstr(e.msg, "p.yaml"));
+		assert_int_not_equal(read_it(cases[i].text), 0);
+		if (!strstr(err.msg, cases[i].says))
+			fail_msg("case %zu: %s", i, err.msg);
+		assert_non_null(strstr(err.msg, "p.yaml"));
 	}
 }
 
