@@ -9,15 +9,36 @@
 #include "test/unit/scratch.h"
 #include "test/unit/test.h"
 
+/* What was read last, and why not. */
+static struct kube_config c = {.ca_fd = -1, .cert_fd = -1, .key_fd = -1};
+static struct err e;
+
+static int in_cluster(const char *host, const char *port)
+{
+	kube_config_release(&c);
+	err_clear(&e);
+	return kube_config_in_cluster(host, port, scratch(""), &c, &e);
+}
+
+static int load(const char *text)
+{
+	kube_config_release(&c);
+	err_clear(&e);
+	return kube_config_load(scratch_file("config", text), &c, &e);
+}
+
+FIXTURE(tear_down)
+{
+	kube_config_release(&c);
+	return 0;
+}
+
 TEST(test_in_cluster)
 {
-	struct kube_config c;
-	struct err e = {0};
-
 	scratch_file("token", "abc\n");
 	scratch_file("namespace", "poolgate-system\n");
 	scratch_file("ca.crt", "PEM");
-	if (kube_config_in_cluster("10.96.0.1", "443", scratch(""), &c, &e) != 0)
+	if (in_cluster("10.96.0.1", "443") != 0)
 		fail_msg("%s", e.msg);
 	assert_string_equal(c.server, "https://10.96.0.1:443");
 	assert_string_equal(c.ca_file, scratch("ca.crt"));
@@ -25,10 +46,8 @@ TEST(test_in_cluster)
 	assert_string_equal(c.namespace, "poolgate-system");
 	assert_null(c.token);
 	assert_null(c.cert_file);
-	kube_config_release(&c);
-	assert_int_equal(kube_config_in_cluster("fd00::1", "6443", scratch(""), &c, &e), 0);
+	assert_int_equal(in_cluster("fd00::1", "6443"), 0);
 	assert_string_equal(c.server, "https://[fd00::1]:6443");
-	kube_config_release(&c);
 }
 
 TEST(test_not_in_cluster)
@@ -36,32 +55,22 @@ TEST(test_not_in_cluster)
 	static const char *const places[][2] = {
 		{NULL, NULL}, {"", ""}, {"10.0.0.1", NULL}, {"10.0.0.1", "x"}, {"10.0.0.1", "0"}};
 	static const char *const files[] = {"token", "namespace", "ca.crt"};
-	struct kube_config c;
-	struct err e = {0};
 
-	for (size_t i = 0; i < COUNT(places); i++) {
-		assert_int_equal(
-			kube_config_in_cluster(places[i][0], places[i][1], scratch(""), &c, &e),
-			ERR_INVALID);
-		kube_config_release(&c);
-	}
-	assert_int_equal(kube_config_in_cluster(NULL, NULL, scratch(""), &c, &e), ERR_INVALID);
+	for (size_t i = 0; i < COUNT(places); i++)
+		assert_int_equal(in_cluster(places[i][0], places[i][1]), ERR_INVALID);
+	assert_int_equal(in_cluster(NULL, NULL), ERR_INVALID);
 	assert_non_null(strstr(e.msg, "kubeconfig"));
-	kube_config_release(&c);
 	for (size_t i = 0; i < 3; i++) {
 		for (size_t k = 0; k < 3; k++)
 			scratch_file(files[k], "text");
 		assert_int_equal(unlink(scratch(files[i])), 0);
-		assert_int_equal(
-			kube_config_in_cluster("h", "1", scratch(""), &c, &e), ERR_NOTFOUND);
+		assert_int_equal(in_cluster("h", "1"), ERR_NOTFOUND);
 		assert_non_null(strstr(e.msg, files[i]));
-		kube_config_release(&c);
 	}
 	scratch_file("token", "\n");
 	scratch_file("ca.crt", "text");
-	assert_int_equal(kube_config_in_cluster("h", "1", scratch(""), &c, &e), ERR_INVALID);
-	kube_config_release(&c);
-	kube_config_release(&c);
+	assert_int_equal(in_cluster("h", "1"), ERR_INVALID);
+	kube_config_release(&c); /* and once more behind the test */
 }
 
 #define HEAD                                                                                       \
@@ -71,27 +80,22 @@ TEST(test_not_in_cluster)
 #define CLUSTERS "clusters:\n- name: home\n  cluster:\n    server: https://127.0.0.1:6443/\n"
 #define USERS "users:\n- name: me\n  user:\n"
 
-static char *text_of(const char *path)
+static void file_says(const char *path, const char *text)
 {
-	struct err e = {0};
 	struct buf b;
 
 	buf_init(&b, 4096);
 	if (files_read(path, &b, &e) != 0)
 		fail_msg("%s", e.msg);
-	return buf_take(&b, NULL);
+	assert_string_equal(b.data, text);
+	buf_release(&b);
 }
 
 TEST(test_files)
 {
-	struct kube_config c;
-	struct err e = {0};
-
-	if (kube_config_load(scratch_file("config", HEAD CLUSTERS
-				     "    certificate-authority: pki/ca.crt\n" USERS
-				     "    client-certificate: /abs/me.crt\n    client-key: me.key\n"
-				     "    token: \"\"\n"),
-		    &c, &e) != 0)
+	if (load(HEAD CLUSTERS "    certificate-authority: pki/ca.crt\n" USERS
+			       "    client-certificate: /abs/me.crt\n    client-key: me.key\n"
+			       "    token: \"\"\n") != 0)
 		fail_msg("%s", e.msg);
 	assert_string_equal(c.server, "https://127.0.0.1:6443");
 	assert_string_equal(c.ca_file, scratch("pki/ca.crt"));
@@ -100,79 +104,51 @@ TEST(test_files)
 	assert_string_equal(c.namespace, "tools");
 	assert_null(c.token);
 	assert_null(c.token_file);
-	kube_config_release(&c);
 }
 
 /* As kubectl does; programs that keep running do not. */
 TEST(test_insecure)
 {
-	struct kube_config c;
-	struct err e = {0};
-
-	if (kube_config_load(scratch_file("config", HEAD CLUSTERS
-				     "    insecure-skip-tls-verify: true\n" USERS "    token: t\n"),
-		    &c, &e) != 0)
+	if (load(HEAD CLUSTERS "    insecure-skip-tls-verify: true\n" USERS "    token: t\n") != 0)
 		fail_msg("%s", e.msg);
 	assert_true(c.insecure);
 	assert_int_equal(kube_config_verifies(&c, &e), ERR_INVALID);
 	assert_non_null(strstr(e.msg, "give the certificate-authority instead"));
 	c.insecure = false;
 	assert_int_equal(kube_config_verifies(&c, &e), 0);
-	kube_config_release(&c);
 }
 
 TEST(test_inline)
 {
-	struct kube_config c;
-	struct err e = {0};
 	struct stat st;
-	char *text;
 	int fd;
 
-	if (kube_config_load(scratch_file("config", HEAD CLUSTERS
-				     "    certificate-authority: ignored\n"
-				     "    certificate-authority-data: Y2E=\n" USERS
-				     "    client-certificate-data: Y2VydA==\n"
-				     "    client-key-data: a2V5\n    token: secret\n"),
-		    &c, &e) != 0)
+	if (load(HEAD CLUSTERS "    certificate-authority: ignored\n"
+			       "    certificate-authority-data: Y2E=\n" USERS
+			       "    client-certificate-data: Y2VydA==\n"
+			       "    client-key-data: a2V5\n    token: secret\n") != 0)
 		fail_msg("%s", e.msg);
-	text = text_of(c.ca_file);
-	assert_string_equal(text, "ca");
-	free(text);
-	for (int i = 0; i < 2; i++) { /* can be read more than once */
-		text = text_of(c.cert_file);
-		assert_string_equal(text, "cert");
-		free(text);
-	}
-	text = text_of(c.key_file);
-	assert_string_equal(text, "key");
-	free(text);
+	file_says(c.ca_file, "ca");
+	for (int i = 0; i < 2; i++) /* can be read more than once */
+		file_says(c.cert_file, "cert");
+	file_says(c.key_file, "key");
 	assert_string_equal(c.token, "secret");
 	fd = c.key_fd;
 	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	kube_config_release(&c);
 	assert_int_equal(fstat(fd, &st), -1);
 	/* The file counts more than the token. */
-	assert_int_equal(kube_config_load(scratch_file("config", HEAD CLUSTERS USERS
-						  "    token: secret\n    tokenFile: t\n"),
-				 &c, &e),
-		0);
+	assert_int_equal(load(HEAD CLUSTERS USERS "    token: secret\n    tokenFile: t\n"), 0);
 	assert_null(c.token);
 	assert_non_null(strstr(c.token_file, "/t"));
 	assert_null(c.ca_file);
-	kube_config_release(&c);
 	/* JSON, and nobody in particular. */
-	assert_int_equal(
-		kube_config_load(
-			scratch_file("config",
-				"{\"current-context\":\"a\",\"contexts\":[{\"name\":\"a\","
-				"\"context\":{\"cluster\":\"b\"}}],\"clusters\":[{\"name\":"
-				"\"b\",\"cluster\":{\"server\":\"http://h:1\"}}]}"),
-			&c, &e),
+	assert_int_equal(load("{\"current-context\":\"a\",\"contexts\":[{\"name\":\"a\","
+			      "\"context\":{\"cluster\":\"b\"}}],\"clusters\":[{\"name\":"
+			      "\"b\",\"cluster\":{\"server\":\"http://h:1\"}}]}"),
 		0);
 	assert_string_equal(c.server, "http://h:1");
 	assert_null(c.namespace);
-	kube_config_release(&c);
 }
 
 TEST(test_refused)
@@ -213,20 +189,16 @@ TEST(test_refused)
 		{HEAD CLUSTERS USERS "    client-key: u\n", ERR_INVALID, "belong together"},
 		{HEAD CLUSTERS USERS "    token: 12\n", ERR_INVALID, "/token"},
 	};
-	struct kube_config c;
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		struct err e = {0};
-		int rc = kube_config_load(scratch_file("config", cases[i].text), &c, &e);
+		int rc = load(cases[i].text);
 
 		if (rc != cases[i].code || !strstr(e.msg, cases[i].say))
 			fail_msg("case %zu: %d, %s", i, rc, e.msg);
-		kube_config_release(&c);
 	}
-	struct err e = {0};
-	assert_int_equal(kube_config_load(scratch("none"), &c, &e), ERR_NOTFOUND);
 	kube_config_release(&c);
+	assert_int_equal(kube_config_load(scratch("none"), &c, &e), ERR_NOTFOUND);
 }
 
-TESTS_WITHIN(scratch_begin, scratch_end, test_in_cluster, test_not_in_cluster, test_files,
-	test_insecure, test_inline, test_refused)
+TESTS_ALL(scratch_begin, scratch_end, NULL, tear_down, test_in_cluster, test_not_in_cluster,
+	test_files, test_insecure, test_inline, test_refused)
