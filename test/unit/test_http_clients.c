@@ -37,11 +37,10 @@ FIXTURE(make_all)
 
 /* ---- a server that asks, and its clients ---- */
 
-struct asking {
-	struct fixture f;
-	struct tls_identity *id;
-	struct tls_trust *trust;
-};
+/* Of each test. */
+static struct fixture f;
+static struct tls_identity *id;
+static struct tls_trust *trust;
 
 static int load(struct tls_trust *t, const char *pem, const char *name, struct err *err)
 {
@@ -50,26 +49,26 @@ static int load(struct tls_trust *t, const char *pem, const char *name, struct e
 	return tls_trust_load_pem(t, &p, names, name ? 1 : 0, err);
 }
 
-static void start(struct asking *a)
+FIXTURE(start)
 {
 	struct tls_pem cert = made_cert(&server), key = made_key(&server);
-	a->id = tls_identity_new();
-	a->trust = tls_trust_new();
-	assert_non_null(a->id);
-	assert_non_null(a->trust);
-	assert_int_equal(tls_identity_load_pem(a->id, &cert, &key, NULL), 0);
-	assert_int_equal(load(a->trust, ca.cert, NULL, NULL), 0);
-	fixture_start(
-		&a->f, (struct http_config){.workers = 1, .identity = a->id, .clients = a->trust});
-	atomic_store(&a->f.gate, true);
+	id = tls_identity_new();
+	trust = tls_trust_new();
+	assert_non_null(id);
+	assert_non_null(trust);
+	assert_int_equal(tls_identity_load_pem(id, &cert, &key, NULL), 0);
+	assert_int_equal(load(trust, ca.cert, NULL, NULL), 0);
+	fixture_start(&f, (struct http_config){.workers = 1, .identity = id, .clients = trust});
+	atomic_store(&f.gate, true);
+	return 0;
 }
 
-static void stop(struct asking *a)
+FIXTURE(stop)
 {
-	assert_true(fixture_idle(&a->f));
-	assert_true(fixture_stop(&a->f, 1000));
-	tls_trust_free(a->trust);
-	tls_identity_free(a->id);
+	bool clean = !f.server || (fixture_idle(&f) && fixture_stop(&f, 1000));
+	tls_trust_free(trust);
+	tls_identity_free(id);
+	return clean ? 0 : -1;
 }
 
 struct tls_end {
@@ -88,12 +87,11 @@ static gnutls_datum_t datum(const char *text)
 }
 
 /* chain NULL: without a certificate. */
-static void come(struct tls_end *c, const struct asking *a, const char *chain, const char *key,
-	const char *priorities)
+static void come(struct tls_end *c, const char *chain, const char *key, const char *priorities)
 {
 	int rc;
 
-	c->fd = client_open(&a->f);
+	c->fd = client_open(&f);
 	assert_int_equal(gnutls_certificate_allocate_credentials(&c->own), 0);
 	if (chain) {
 		gnutls_datum_t cert = datum(chain), secret = datum(key);
@@ -150,12 +148,12 @@ static int ask(struct tls_end *c, const char *method, const char *path)
 	}
 }
 
-static int ask_as(const struct asking *a, const struct made_pair *who, const char *priorities)
+static int ask_as(const struct made_pair *who, const char *priorities)
 {
 	struct tls_end c;
 	int status;
 
-	come(&c, a, who ? who->cert : NULL, who ? who->key : NULL, priorities);
+	come(&c, who ? who->cert : NULL, who ? who->key : NULL, priorities);
 	status = ask(&c, "POST", "/echo");
 	go(&c);
 	return status;
@@ -176,102 +174,89 @@ TEST(who_comes_in)
 		{&future, "not valid yet"}, {&for_servers, "not one for TLS clients"},
 		{&self_signed, "of no CA that is trusted here"},
 		{&of_old_ca, "of no CA that is trusted here"}};
-	struct asking a;
 	int handled = 0;
 
-	start(&a);
 	for (size_t v = 0; v < 2; v++) {
 		for (size_t i = 0; i < COUNT(cases); i++) {
-			int status = ask_as(&a, cases[i].who, versions[v]);
+			int status = ask_as(cases[i].who, versions[v]);
 
 			handled += !cases[i].says;
 			if (status != (cases[i].says ? 403 : 200) ||
 				(cases[i].says && !strstr(reply, cases[i].says)))
 				fail_msg("case %zu: %s", i, reply);
-			assert_int_equal(a.f.handled, handled);
+			assert_int_equal(f.handled, handled);
 		}
 	}
-	stop(&a);
 }
 
 /* What is there is not told, what is open is open, and who came in is asked once a connection. */
 TEST(routes)
 {
-	struct asking a;
 	struct tls_end c;
 
-	start(&a);
-	come(&c, &a, NULL, NULL, "NORMAL");
+	come(&c, NULL, NULL, "NORMAL");
 	assert_int_equal(ask(&c, "GET", "/open"), 200);
 	assert_int_equal(ask(&c, "GET", "/none"), 403);
 	assert_int_equal(ask(&c, "DELETE", "/echo"), 403);
 	assert_int_equal(ask(&c, "POST", "/later"), 403);
 	assert_int_equal(ask(&c, "GET", "/open"), 200);
 	go(&c);
-	come(&c, &a, right.cert, right.key, "NORMAL");
+	come(&c, right.cert, right.key, "NORMAL");
 	assert_int_equal(ask(&c, "POST", "/later"), 200);
 	assert_int_equal(ask(&c, "GET", "/none"), 404);
 	assert_int_equal(ask(&c, "DELETE", "/echo"), 405);
 	assert_int_equal(ask(&c, "POST", "/echo"), 200);
 	go(&c);
-	stop(&a);
 }
 
 TEST(names)
 {
-	struct asking a;
-
-	start(&a);
-	assert_int_equal(load(a.trust, ca.cert, "kube-apiserver", NULL), 0);
-	assert_int_equal(ask_as(&a, &right, "NORMAL"), 200);
-	assert_int_equal(ask_as(&a, &second, "NORMAL"), 403);
+	assert_int_equal(load(trust, ca.cert, "kube-apiserver", NULL), 0);
+	assert_int_equal(ask_as(&right, "NORMAL"), 200);
+	assert_int_equal(ask_as(&second, "NORMAL"), 403);
 	assert_non_null(strstr(reply, "common name is not one that is let in"));
 	/* the name alone is nothing */
-	assert_int_equal(ask_as(&a, &foreign, "NORMAL"), 403);
+	assert_int_equal(ask_as(&foreign, "NORMAL"), 403);
 	assert_non_null(strstr(reply, "of no CA"));
-	assert_int_equal(load(a.trust, ca.cert, "kube-apiserve", NULL), 0);
-	assert_int_equal(ask_as(&a, &right, "NORMAL"), 403);
-	stop(&a);
-	assert_non_null(strstr(a.f.last_log, "(kube-apiserver): "));
+	assert_int_equal(load(trust, ca.cert, "kube-apiserve", NULL), 0);
+	assert_int_equal(ask_as(&right, "NORMAL"), 403);
+	assert_true(fixture_idle(&f));
+	assert_true(fixture_stop(&f, 1000));
+	assert_non_null(strstr(f.last_log, "(kube-apiserver): "));
 }
 
 /* Other CAs count from the next request on, also for a client that is there; a file that is refused
  * changes nothing. */
 TEST(other_cas)
 {
-	struct asking a;
 	struct tls_end c, d;
 	struct err err = {0};
 	char both[sizeof(ca.cert) * 2];
 
-	start(&a);
-	come(&c, &a, right.cert, right.key, "NORMAL");
-	come(&d, &a, foreign.cert, foreign.key, "NORMAL");
+	come(&c, right.cert, right.key, "NORMAL");
+	come(&d, foreign.cert, foreign.key, "NORMAL");
 	assert_int_equal(ask(&c, "POST", "/echo"), 200);
 	assert_int_equal(ask(&d, "POST", "/echo"), 403);
-	assert_int_equal(load(a.trust, "no certificate", NULL, &err), ERR_SYNTAX);
+	assert_int_equal(load(trust, "no certificate", NULL, &err), ERR_SYNTAX);
 	assert_int_equal(ask(&c, "POST", "/echo"), 200);
-	assert_int_equal(load(a.trust, other_ca.cert, NULL, NULL), 0);
+	assert_int_equal(load(trust, other_ca.cert, NULL, NULL), 0);
 	assert_int_equal(ask(&c, "POST", "/echo"), 403);
 	assert_int_equal(ask(&d, "POST", "/echo"), 200);
 	(void)snprintf(both, sizeof(both), "%s%s", other_ca.cert, ca.cert);
-	assert_int_equal(load(a.trust, both, NULL, NULL), 0);
+	assert_int_equal(load(trust, both, NULL, NULL), 0);
 	assert_int_equal(ask(&c, "POST", "/echo"), 200);
 	assert_int_equal(ask(&d, "POST", "/echo"), 200);
 	go(&c);
 	go(&d);
-	stop(&a);
 }
 
 /* A certificate without its key cannot be shown. */
 TEST(stolen_certificate)
 {
-	struct asking a;
 	struct tls_end c = {0};
 	gnutls_datum_t cert = datum(right.cert), key = datum(second.key);
 
-	start(&a);
-	c.fd = client_open(&a.f);
+	c.fd = client_open(&f);
 	assert_int_equal(gnutls_certificate_allocate_credentials(&c.own), 0);
 	gnutls_certificate_set_flags(c.own, GNUTLS_CERTIFICATE_SKIP_KEY_CERT_MATCH);
 	assert_int_equal(
@@ -286,8 +271,7 @@ TEST(stolen_certificate)
 		0) /* with TLS 1.3 it ends before the server has looked */
 		assert_int_equal(ask(&c, "POST", "/echo"), 0);
 	go(&c);
-	assert_int_equal(a.f.handled, 0);
-	stop(&a);
+	assert_int_equal(f.handled, 0);
 }
 
 TEST(what_is_loaded)
@@ -301,7 +285,7 @@ TEST(what_is_loaded)
 	const char *file;
 	const char *many[TLS_TRUST_NAMES_MAX + 1];
 	struct tls_pem pem = {slice_of(ca.cert), "ca.crt"};
-	FILE *f;
+	FILE *out;
 
 	assert_false(tls_trust_info(t, &info));
 	assert_non_null(tls_trust_refusal(t, &none, &c));
@@ -332,10 +316,10 @@ TEST(what_is_loaded)
 	assert_int_equal(tls_trust_load_file(t, file, NULL, 0, &err), ERR_NOTFOUND);
 	assert_non_null(strstr(err.msg, file));
 	assert_int_equal(tls_trust_load_file(t, scratch(""), NULL, 0, &err), ERR_IO);
-	f = fopen(file, "w");
-	assert_non_null(f);
-	assert_true(fprintf(f, "%s%s", old_ca.cert, ca.cert) > 0);
-	assert_int_equal(fclose(f), 0);
+	out = fopen(file, "w");
+	assert_non_null(out);
+	assert_true(fprintf(out, "%s%s", old_ca.cert, ca.cert) > 0);
+	assert_int_equal(fclose(out), 0);
 	assert_int_equal(tls_trust_load_file(t, file, NULL, 0, &err), 0);
 	assert_true(tls_trust_info(t, &info));
 	assert_int_equal(info.certificates, 2);
@@ -358,5 +342,5 @@ TEST(not_without_tls)
 	tls_trust_free(t);
 }
 
-TESTS_WITHIN(make_all, NULL, who_comes_in, routes, names, other_cas, stolen_certificate,
+TESTS_ALL(make_all, NULL, start, stop, who_comes_in, routes, names, other_cas, stolen_certificate,
 	what_is_loaded, not_without_tls)
