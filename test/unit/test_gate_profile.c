@@ -9,23 +9,12 @@
 	"spec:\n"
 #define LEAST "  argv: [/bin/server]\n  port: 14833\n"
 
-static struct arena arena;
 /* What was read last, and the words that it gave. */
 static struct server_profile profile;
 static struct err err;
 static char **words, **env;
 
-FIXTURE(set_up)
-{
-	arena_init(&arena, 4u << 20);
-	return 0;
-}
-
-FIXTURE(tear_down)
-{
-	arena_release(&arena);
-	return 0;
-}
+ARENA_FIXTURES(4u << 20)
 
 static int read_it(const char *text)
 {

@@ -7,19 +7,7 @@
 #define HOOK(name, conditions) "{'name':'" name "','matchConditions':[" conditions "]}"
 #define CONDITION(text) "{'name':'c','expression':\"" text "\"}"
 
-static struct arena arena;
-
-FIXTURE(set_up)
-{
-	arena_init(&arena, 1 << 20);
-	return 0;
-}
-
-FIXTURE(tear_down)
-{
-	arena_release(&arena);
-	return 0;
-}
+ARENA_FIXTURES(1 << 20)
 
 /* Single quotes stand for double quotes but in the expressions. */
 static const char *conditions_of(const char *text)
