@@ -173,12 +173,20 @@ int fixture_mutate(struct fixture *f, const char *text)
 		&f->mutation, &f->err);
 }
 
-int fixture_validate(struct fixture *f, const char *text)
+static int validate(struct fixture *f, const struct json_node *pod)
 {
-	const struct json_node *pod = fixture_pod(f, text);
-
 	return validate_create(
 		&f->world, &f->json, pod, SLICE("ml"), &f->scratch, &f->validation, &f->err);
+}
+
+int fixture_validate(struct fixture *f, const char *text)
+{
+	return validate(f, fixture_pod(f, text));
+}
+
+int fixture_validate_raw(struct fixture *f, const char *text)
+{
+	return validate(f, fixture_raw(f, text));
 }
 
 /* The node that a pointer's last but one segment leads to, and that last segment, decoded. */
@@ -281,4 +289,35 @@ char *fixture_inject(struct fixture *f, const char *text)
 	if (fixture_mutate(f, text) < 0)
 		fail_msg("refused: %s: %s", f->err.path, f->err.msg);
 	return fixture_apply(f->json_text, f->patch.data);
+}
+
+char *fixture_undo(struct fixture *f, const char *pod)
+{
+	const struct json_node *node = fixture_raw(f, pod);
+
+	buf_clear(&f->patch);
+	if (mutate_undo(&f->json, node, &f->scratch, &f->patch, &f->mutation, &f->err) < 0)
+		fail_msg("%s: %s in %s", f->err.path, f->err.msg, pod);
+	return fixture_apply(pod, f->patch.data);
+}
+
+/* What came out may hold single quotes in its strings. */
+static cJSON *tree_of(const char *text)
+{
+	char *copy = text[1] == '"' ? strdup(text) : fixture_quotes(text);
+	cJSON *ret = cJSON_Parse(copy);
+
+	assert_non_null(ret);
+	free(copy);
+	return ret;
+}
+
+void fixture_same(size_t row, const char *text, const char *other)
+{
+	cJSON *x = tree_of(text), *y = tree_of(other);
+
+	if (!cJSON_Compare(x, y, true))
+		fail_msg("row %zu: %s\nis not\n%s", row, text, other);
+	cJSON_Delete(x);
+	cJSON_Delete(y);
 }

@@ -42,6 +42,8 @@ const struct json_node *fixture_raw(struct fixture *f, const char *text);
 int fixture_mutate(struct fixture *f, const char *text);
 /* validate_create on a text. */
 int fixture_validate(struct fixture *f, const char *text);
+/* The same, of a text as it is. */
+int fixture_validate_raw(struct fixture *f, const char *text);
 
 /* The text with a JSON patch applied: add, replace, remove on objects and arrays. Fails the test
  * when an operation does not apply under RFC 6902. The caller frees it. */
@@ -53,5 +55,13 @@ char *fixture_change(const char *text, const char *ops);
 /* mutate_create and fixture_apply: the injected pod as text, the caller frees it. Fails the test
  * when it is refused. */
 char *fixture_inject(struct fixture *f, const char *text);
+
+/* mutate_undo of a pod as it is, and fixture_apply: the pod as its user sent it, the caller frees
+ * it. Fails the test when it is refused. */
+char *fixture_undo(struct fixture *f, const char *pod);
+
+/* Fails the test, naming the row, unless both texts are the same JSON; one that is in single quotes
+ * stands for double quotes. */
+void fixture_same(size_t row, const char *text, const char *other);
 
 #endif

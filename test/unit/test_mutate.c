@@ -251,22 +251,9 @@ static const char *const round_trips[] = {
 TEST(test_undo_brings_back)
 {
 	for (size_t i = 0; i < COUNT(round_trips); i++) {
-		char *pod = fixture_inject(&fix, round_trips[i]), *back;
-		cJSON *want, *got;
+		char *pod = fixture_inject(&fix, round_trips[i]), *back = fixture_undo(&fix, pod);
 
-		fixture_raw(&fix, pod);
-		buf_clear(&fix.patch);
-		if (mutate_undo(&fix.json, json_root(&fix.json), &fix.scratch, &fix.patch,
-			    &fix.mutation, &fix.err) < 0)
-			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
-		back = fixture_apply(pod, fix.patch.data);
-		fixture_pod(&fix, round_trips[i]);
-		want = cJSON_Parse(fix.json_text);
-		got = cJSON_Parse(back);
-		if (!cJSON_Compare(want, got, true))
-			fail_msg("row %zu: %s", i, back);
-		cJSON_Delete(want);
-		cJSON_Delete(got);
+		fixture_same(i, back, round_trips[i]);
 		free(back);
 		free(pod);
 	}

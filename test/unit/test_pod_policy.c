@@ -193,23 +193,10 @@ TEST(test_taken_back)
 		POD(META(",'annotations':{'a':'b'},'labels':{'c':'d'}"), ONE)};
 
 	for (size_t i = 0; i < COUNT(pods); i++) {
-		char *pod = fixture_inject(&fix, pods[i]), *undone, *want = fixture_quotes(pods[i]);
-		const struct json_node *root = fixture_raw(&fix, pod);
-		cJSON *x, *y;
+		char *pod = fixture_inject(&fix, pods[i]), *undone = fixture_undo(&fix, pod);
 
-		buf_clear(&fix.patch);
-		assert_int_equal(mutate_undo(&fix.json, root, &fix.scratch, &fix.patch,
-					 &fix.mutation, &fix.err),
-			0);
-		undone = fixture_apply(pod, fix.patch.data);
-		x = cJSON_Parse(undone);
-		y = cJSON_Parse(want);
-		if (!cJSON_Compare(x, y, true))
-			fail_msg("%s is not %s", undone, want);
-		cJSON_Delete(x);
-		cJSON_Delete(y);
+		fixture_same(i, undone, pods[i]);
 		free(undone);
-		free(want);
 		free(pod);
 	}
 }
@@ -228,16 +215,10 @@ TEST(test_taken_back_beside_others)
 
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		char *pod = fixture_inject(&fix, POD(META(), ONE));
-		char *both = fixture_change(pod, rows[i].ops), *undone;
-		const struct json_node *root = fixture_raw(&fix, both);
+		char *both = fixture_change(pod, rows[i].ops), *undone = fixture_undo(&fix, both);
 		cJSON *tree;
 		char *text;
 
-		buf_clear(&fix.patch);
-		assert_int_equal(mutate_undo(&fix.json, root, &fix.scratch, &fix.patch,
-					 &fix.mutation, &fix.err),
-			0);
-		undone = fixture_apply(both, fix.patch.data);
 		tree = cJSON_Parse(undone);
 		text = cJSON_PrintUnformatted(tree);
 		if (!strstr(text, rows[i].left) || strstr(text, rows[i].gone))

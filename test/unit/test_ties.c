@@ -65,16 +65,6 @@ static cJSON *tree(const char *text)
 	return ret;
 }
 
-static void same_tree(size_t row, const char *what, const char *text, const char *other)
-{
-	cJSON *x = tree(text), *y = tree(other);
-
-	if (!cJSON_Compare(x, y, true))
-		fail_msg("row %zu: %s: %s", row, what, text);
-	cJSON_Delete(x);
-	cJSON_Delete(y);
-}
-
 static cJSON *find(cJSON *at, const char *key)
 {
 	return cJSON_GetObjectItemCaseSensitive(at, key);
@@ -94,17 +84,6 @@ static void check_converted(size_t row, char *pod)
 	c = cJSON_GetArrayItem(find(find(root, "spec"), "containers"), 0);
 	assert_non_null(find(find(find(c, "resources"), "limits"), RES_UNITS));
 	cJSON_Delete(root);
-}
-
-static char *undo(const char *pod)
-{
-	const struct json_node *node = fixture_raw(&fix, pod);
-
-	fix.patch.len = 0;
-	if (mutate_undo(&fix.json, node, &fix.scratch, &fix.patch, &fix.mutation, &fix.err) < 0)
-		fail_msg("%s: %s in %s", fix.err.path, fix.err.msg, pod);
-	buf_char(&fix.patch, '\0');
-	return fixture_apply(pod, fix.patch.data);
 }
 
 /* mutate_update of `now` on `live`; 0 or the error. The patch is in fix.patch. */
@@ -262,8 +241,8 @@ TEST(test_converted_and_given_back)
 			fail_msg("row %zu: %s", i, pod);
 		if (rows[i].has && !strstr(pod, rows[i].has))
 			fail_msg("row %zu: %s", i, pod);
-		back = undo(pod);
-		same_tree(i, "uninject", back, text);
+		back = fixture_undo(&fix, pod);
+		fixture_same(i, back, text);
 		/* a second look changes nothing */
 		assert_int_equal(fixture_mutate(&fix, pod), 0);
 		assert_false(fix.mutation.patched);
@@ -274,7 +253,7 @@ TEST(test_converted_and_given_back)
 		if (update(again, pod) < 0)
 			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
 		back = fixture_apply(again, fix.mutation.patched ? fix.patch.data : "[]");
-		same_tree(i, "applied again", back, pod);
+		fixture_same(i, back, pod);
 		policy.percent = 50;
 		free(back);
 		free(again);
@@ -307,17 +286,16 @@ TEST(test_beside_everything_else)
 		fix.profiles[2].values = way & 1 ? 1U << LATE_SERVERS : 0;
 		pod = fixture_inject(&fix, text);
 		assert_true(fix.mutation.patched);
-		if (validate_create(&fix.world, &fix.json, fixture_raw(&fix, pod), SLICE("ml"),
-			    &fix.scratch, &fix.validation, &fix.err) < 0)
+		if (fixture_validate_raw(&fix, pod) < 0)
 			fail_msg("way %d: %s: %s", way, fix.err.path, fix.err.msg);
-		back = undo(pod);
-		same_tree((size_t)way, "uninject", back, text);
+		back = fixture_undo(&fix, pod);
+		fixture_same((size_t)way, back, text);
 		again = applied(text, pod);
 		if (update(again, pod) < 0)
 			fail_msg("way %d: %s: %s", way, fix.err.path, fix.err.msg);
 		free(back);
 		back = fixture_apply(again, fix.patch.data);
-		same_tree((size_t)way, "applied again", back, pod);
+		fixture_same((size_t)way, back, pod);
 		/* c asked for none of its node's */
 		assert_non_null(strstr(strstr(pod, "\"name\":\"c\""), "\"value\":\"all\""));
 		free(again);
@@ -337,8 +315,8 @@ TEST(test_the_last_variable_is_hidden)
 	check_converted(0, pod);
 	assert_non_null(strstr(pod, "\"value\":\"0\""));
 	assert_null(strstr(pod, "\"value\":\"1\""));
-	back = undo(pod);
-	same_tree(0, "uninject", back, text);
+	back = fixture_undo(&fix, pod);
+	fixture_same(0, back, text);
 	free(back);
 	free(pod);
 }
@@ -367,8 +345,8 @@ TEST(test_ties_are_kept_where_the_policy_says_so)
 	assert_non_null(strstr(pod, "\"runtimeClassName\":\"nvidia\",\"overhead\""));
 	assert_non_null(strstr(pod, "nvidia.com/gpu.present"));
 	assert_null(strstr(pod, "ties"));
-	back = undo(pod);
-	same_tree(0, "uninject", back, POD(SEVERAL "," APP));
+	back = fixture_undo(&fix, pod);
+	fixture_same(0, back, POD(SEVERAL "," APP));
 	free(back);
 	free(pod);
 }
@@ -514,7 +492,7 @@ TEST(test_reinvocation)
 	check_converted(0, more);
 	assert_null(strstr(more, "nvidia.com/gpu\":\"1\"}}"));
 	assert_non_null(strstr(more, "\\\"percent\\\":7,"));
-	back = undo(more);
+	back = fixture_undo(&fix, more);
 	assert_non_null(strstr(back, "\"tolerations\":[{\"key\":\"nvidia.com/gpu\""));
 	free(back);
 	free(more);

@@ -131,13 +131,6 @@ TEST(w2_a_word_that_is_none)
 	}
 }
 
-static int validate(const char *text)
-{
-	fixture_raw(&fix, text);
-	return validate_create(&fix.world, &fix.json, json_root(&fix.json), SLICE("ml"),
-		&fix.scratch, &fix.validation, &fix.err);
-}
-
 static const char *const round_trips[] = {
 	POD("", SAYS("wait"), ""),
 	POD(OWNED("true"), "", ""),
@@ -154,9 +147,8 @@ TEST(w2_admitted_and_taken_back)
 {
 	for (size_t i = 0; i < COUNT(round_trips); i++) {
 		char *pod = fixture_inject(&fix, round_trips[i]), *back, *again;
-		cJSON *want, *got;
 
-		if (validate(pod) < 0)
+		if (fixture_validate_raw(&fix, pod) < 0)
 			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
 		assert_true(fix.validation.claims);
 		assert_true(fix.validation.plan.waits);
@@ -167,24 +159,10 @@ TEST(w2_admitted_and_taken_back)
 				&fix.scratch, &fix.patch, &fix.mutation, &fix.err),
 			0);
 		again = fix.mutation.patched ? fixture_apply(pod, fix.patch.data) : strdup(pod);
-		want = cJSON_Parse(pod);
-		got = cJSON_Parse(again);
-		assert_true(cJSON_Compare(want, got, true));
-		cJSON_Delete(want);
-		cJSON_Delete(got);
+		fixture_same(i, again, pod);
 		free(again);
-		buf_clear(&fix.patch);
-		assert_int_equal(mutate_undo(&fix.json, json_root(&fix.json), &fix.scratch,
-					 &fix.patch, &fix.mutation, &fix.err),
-			0);
-		back = fixture_apply(pod, fix.patch.data);
-		fixture_pod(&fix, round_trips[i]);
-		want = cJSON_Parse(fix.json_text);
-		got = cJSON_Parse(back);
-		if (!cJSON_Compare(want, got, true))
-			fail_msg("row %zu: %s", i, back);
-		cJSON_Delete(want);
-		cJSON_Delete(got);
+		back = fixture_undo(&fix, pod);
+		fixture_same(i, back, round_trips[i]);
 		free(back);
 		free(pod);
 	}
@@ -212,7 +190,8 @@ TEST(w4_refused_as_it_was_left)
 		char *pod = fixture_inject(&fix, round_trips[0]);
 		char *changed = fixture_change(pod, rows[i].change);
 
-		if (validate(changed) == 0 || strcmp(fix.err.path, rows[i].path) != 0)
+		if (fixture_validate_raw(&fix, changed) == 0 ||
+			strcmp(fix.err.path, rows[i].path) != 0)
 			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
 		err_clear(&fix.err);
 		free(changed);
@@ -227,7 +206,7 @@ TEST(w0_a_plan_from_elsewhere)
 	char *pod = fixture_inject(&fix, round_trips[0]), *gated;
 
 	fix.config.late_place = false;
-	assert_int_equal(validate(pod), ERR_REFUSED);
+	assert_int_equal(fixture_validate_raw(&fix, pod), ERR_REFUSED);
 	assert_string_equal(fix.err.reason, "PlanMismatch");
 	err_clear(&fix.err);
 	free(pod);
@@ -235,7 +214,7 @@ TEST(w0_a_plan_from_elsewhere)
 	pod = fixture_inject(&fix, POD("", "", ""));
 	gated = fixture_change(pod, "[{'op':'add','path':'/spec/"
 				    "schedulingGates','value':[{'name':'poolgate.io/capacity'}]}]");
-	assert_int_equal(validate(gated), ERR_REFUSED);
+	assert_int_equal(fixture_validate_raw(&fix, gated), ERR_REFUSED);
 	assert_string_equal(fix.err.path, "/spec/schedulingGates");
 	free(gated);
 	free(pod);
@@ -252,12 +231,7 @@ TEST(w7_since_when_is_taken_back)
 		"2026-01-01T00:00:20Z'}]");
 
 	assert_non_null(strstr(pod, SINCE));
-	(void)fixture_raw(&fix, pod);
-	buf_clear(&fix.patch);
-	assert_int_equal(mutate_undo(&fix.json, json_root(&fix.json), &fix.scratch, &fix.patch,
-				 &fix.mutation, &fix.err),
-		0);
-	back = fixture_apply(pod, fix.patch.data);
+	back = fixture_undo(&fix, pod);
 	assert_null(strstr(back, "queued-since"));
 	free(back);
 	free(pod);
@@ -372,12 +346,13 @@ TEST(w4_a_gang_that_is_forged)
 	};
 	char *pod = fixture_inject(&fix, POD("", GANG("g", "4"), "")), *changed;
 
-	assert_int_equal(validate(pod), 0);
+	assert_int_equal(fixture_validate_raw(&fix, pod), 0);
 	assert_true(slice_is(fix.validation.plan.gang, "g"));
 	assert_int_equal(fix.validation.plan.gang_size, 4);
 	for (size_t i = 0; i < COUNT(rows); i++) {
 		changed = fixture_change(pod, rows[i].change);
-		if (validate(changed) == 0 || strcmp(fix.err.path, rows[i].path) != 0)
+		if (fixture_validate_raw(&fix, changed) == 0 ||
+			strcmp(fix.err.path, rows[i].path) != 0)
 			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
 		err_clear(&fix.err);
 		free(changed);
@@ -387,10 +362,10 @@ TEST(w4_a_gang_that_is_forged)
 	pod = fixture_inject(&fix, POD(BY_JOB, GANG("g", "job"), ""));
 	assert_non_null(
 		strstr(pod, "\\\"waits\\\":true,\\\"gang\\\":\\\"g\\\",\\\"containers\\\""));
-	assert_int_equal(validate(pod), 0);
+	assert_int_equal(fixture_validate_raw(&fix, pod), 0);
 	assert_int_equal(fix.validation.plan.gang_size, 0);
 	changed = fixture_change(pod, "[{'op':'remove','path':'/metadata/ownerReferences'}]");
-	assert_int_equal(validate(changed), ERR_REFUSED);
+	assert_int_equal(fixture_validate_raw(&fix, changed), ERR_REFUSED);
 	assert_string_equal(fix.err.reason, "PlanMismatch");
 	err_clear(&fix.err);
 	free(changed);
@@ -400,7 +375,7 @@ TEST(w4_a_gang_that_is_forged)
 	changed = fixture_change(pod,
 		"[{'op':'add','path':'/metadata/annotations/poolgate.io~1gang','value':'g'},{'op':"
 		"'add','path':'/metadata/annotations/poolgate.io~1gang-size','value':'1'}]");
-	assert_int_equal(validate(changed), ERR_REFUSED);
+	assert_int_equal(fixture_validate_raw(&fix, changed), ERR_REFUSED);
 	free(changed);
 	free(pod);
 }
