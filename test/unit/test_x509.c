@@ -17,6 +17,8 @@ static struct x509_pair serving; /* its names, 10 days */
 static struct certs_names names;
 
 /* OpenSSL's queue is per thread: what one call leaves would be blamed on the next. */
+static struct err err;
+
 #define assert_no_queue() assert_int_equal(ERR_peek_error(), 0)
 
 static struct slice slice(const struct buf *b)
@@ -41,6 +43,33 @@ FIXTURE(teardown)
 	x509_pair_release(&ca);
 	x509_pair_release(&serving);
 	return 0;
+}
+
+static struct slice held(BIO *out)
+{
+	char *data = NULL;
+	long len = BIO_get_mem_data(out, &data);
+
+	return (struct slice){data, (size_t)len};
+}
+
+static int chain(struct slice trusted, struct slice leaf, int64_t now)
+{
+	err_clear(&err);
+	return x509_check_chain(trusted, leaf, now, &err);
+}
+
+static int pair_of(struct slice cert, struct slice key)
+{
+	err_clear(&err);
+	return x509_check_pair(cert, key, &err);
+}
+
+static int make_serving(
+	const struct x509_pair *by, int64_t now, int64_t valid_s, struct x509_pair *ret)
+{
+	err_clear(&err);
+	return x509_make_serving(by, &names, now, valid_s, ret, &err);
 }
 
 static X509 *parse(const struct buf *pem)
@@ -113,7 +142,6 @@ TEST(test_serving)
 TEST(test_info)
 {
 	struct x509_list list = {0};
-	struct err err = {0};
 	const struct x509_info *i = NULL;
 
 	assert_int_equal(x509_list_read(slice(&ca.cert), &list, &err), 0);
@@ -151,7 +179,6 @@ TEST(test_info)
 TEST(test_names)
 {
 	struct certs_names got = {0};
-	struct err err = {0};
 
 	assert_int_equal(x509_names_read(slice(&serving.cert), &got, &err), 0);
 	assert_int_equal(got.count, names.count);
@@ -183,7 +210,6 @@ TEST(test_excluded)
 		struct x509_pair pair;
 		struct x509_pair leaf;
 		struct x509_list list = {0};
-		struct err err = {0};
 
 		x509_pair_init(&pair);
 		x509_pair_init(&leaf);
@@ -226,7 +252,6 @@ TEST(test_may_sign_only)
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct certs_names some = {0};
 		struct x509_pair pair;
-		struct err err = {0};
 		int code = 0;
 
 		x509_pair_init(&pair);
@@ -253,7 +278,6 @@ TEST(test_bad_spec)
 		int64_t now, valid;
 	} cases[] = {{NOW, 0}, {NOW, -1}, {NOW, X509_VALID_MAX_S + 1}, {-5, DAY}, {INT64_MAX, DAY}};
 	struct x509_pair pair;
-	struct err err = {0};
 
 	x509_pair_init(&pair);
 	assert_int_equal(x509_make_ca(&none, NOW, DAY, &pair, &err), ERR_INVALID);
@@ -262,8 +286,7 @@ TEST(test_bad_spec)
 		assert_int_equal(x509_make_ca(&names, cases[i].now, cases[i].valid, &pair, &err),
 			ERR_INVALID);
 		assert_int_equal(
-			x509_make_serving(&ca, &names, cases[i].now, cases[i].valid, &pair, &err),
-			ERR_INVALID);
+			make_serving(&ca, cases[i].now, cases[i].valid, &pair), ERR_INVALID);
 	}
 	assert_null(pair.cert.data);
 	/* the longest validity, beyond 2049, comes back as it was */
@@ -285,20 +308,18 @@ TEST(test_bad_ca)
 		ca.cert,
 		serving.key,
 	};
-	struct err err = {0};
 
 	x509_pair_init(&pair);
-	assert_int_equal(x509_make_serving(&wrong, &names, NOW, DAY, &pair, &err), ERR_CONFLICT);
-	assert_int_equal(x509_make_serving(&serving, &names, NOW, DAY, &pair, &err), ERR_REFUSED);
+	assert_int_equal(make_serving(&wrong, NOW, DAY, &pair), ERR_CONFLICT);
+	assert_int_equal(make_serving(&serving, NOW, DAY, &pair), ERR_REFUSED);
 	assert_non_null(strstr(err.msg, "not one of a CA"));
 	wrong = (struct x509_pair){ca.key, ca.key};
-	assert_int_equal(x509_make_serving(&wrong, &names, NOW, DAY, &pair, &err), ERR_SYNTAX);
+	assert_int_equal(make_serving(&wrong, NOW, DAY, &pair), ERR_SYNTAX);
 	wrong = (struct x509_pair){ca.cert, ca.cert};
-	assert_int_equal(x509_make_serving(&wrong, &names, NOW, DAY, &pair, &err), ERR_SYNTAX);
-	assert_int_equal(
-		x509_make_serving(&ca, &names, NOW + 100 * DAY, DAY, &pair, &err), ERR_REFUSED);
+	assert_int_equal(make_serving(&wrong, NOW, DAY, &pair), ERR_SYNTAX);
+	assert_int_equal(make_serving(&ca, NOW + 100 * DAY, DAY, &pair), ERR_REFUSED);
 	assert_non_null(strstr(err.msg, "expired"));
-	assert_int_equal(x509_make_serving(&ca, &names, NOW - DAY, DAY, &pair, &err), ERR_REFUSED);
+	assert_int_equal(make_serving(&ca, NOW - DAY, DAY, &pair), ERR_REFUSED);
 	assert_non_null(strstr(err.msg, "not valid yet"));
 	assert_null(pair.cert.data);
 	assert_no_queue();
@@ -309,10 +330,9 @@ TEST(test_clamped)
 {
 	struct x509_pair pair;
 	struct x509_list list = {0};
-	struct err err = {0};
 
 	x509_pair_init(&pair);
-	assert_int_equal(x509_make_serving(&ca, &names, NOW - 100, 1000 * DAY, &pair, &err), 0);
+	assert_int_equal(make_serving(&ca, NOW - 100, 1000 * DAY, &pair), 0);
 	assert_int_equal(x509_list_read(slice(&pair.cert), &list, &err), 0);
 	assert_int_equal(list.info[0].from, NOW - X509_BACKDATE_S);
 	assert_int_equal(list.info[0].until, NOW + 100 * DAY);
@@ -324,19 +344,16 @@ TEST(test_clamped)
 
 TEST(test_pair)
 {
-	struct err err = {0};
-
-	assert_int_equal(x509_check_pair(slice(&ca.cert), slice(&ca.key), &err), 0);
-	assert_int_equal(x509_check_pair(slice(&serving.cert), slice(&serving.key), &err), 0);
-	assert_int_equal(x509_check_pair(slice(&serving.cert), slice(&ca.key), &err), ERR_CONFLICT);
+	assert_int_equal(pair_of(slice(&ca.cert), slice(&ca.key)), 0);
+	assert_int_equal(pair_of(slice(&serving.cert), slice(&serving.key)), 0);
+	assert_int_equal(pair_of(slice(&serving.cert), slice(&ca.key)), ERR_CONFLICT);
 	assert_no_queue();
-	assert_int_equal(x509_check_pair(slice(&serving.cert), SLICE(""), &err), ERR_SYNTAX);
-	assert_int_equal(x509_check_pair(SLICE("junk"), slice(&ca.key), &err), ERR_SYNTAX);
-	assert_int_equal(
-		x509_check_pair((struct slice){NULL, 0}, slice(&ca.key), &err), ERR_SYNTAX);
+	assert_int_equal(pair_of(slice(&serving.cert), SLICE("")), ERR_SYNTAX);
+	assert_int_equal(pair_of(SLICE("junk"), slice(&ca.key)), ERR_SYNTAX);
+	assert_int_equal(pair_of((struct slice){NULL, 0}, slice(&ca.key)), ERR_SYNTAX);
 	/* torn in the middle */
-	assert_int_equal(x509_check_pair(slice(&serving.cert),
-				 (struct slice){serving.key.data, serving.key.len / 2}, &err),
+	assert_int_equal(pair_of(slice(&serving.cert),
+				 (struct slice){serving.key.data, serving.key.len / 2}),
 		ERR_SYNTAX);
 	assert_no_queue();
 }
@@ -346,27 +363,18 @@ TEST(test_encrypted)
 {
 	EVP_PKEY *key = parse_key(&serving.key);
 	BIO *out = BIO_new(BIO_s_mem());
-	char *data = NULL;
-	long len = 0;
-	struct err err = {0};
 
 	assert_int_equal(PEM_write_bio_PrivateKey(out, key, EVP_aes_128_cbc(),
 				 (const unsigned char *)"pw", 2, NULL, NULL),
 		1);
-	len = BIO_get_mem_data(out, &data);
-	assert_int_equal(
-		x509_check_pair(slice(&serving.cert), (struct slice){data, (size_t)len}, &err),
-		ERR_INVALID);
+	assert_int_equal(pair_of(slice(&serving.cert), held(out)), ERR_INVALID);
 	assert_non_null(strstr(err.msg, "encrypted"));
 	BIO_free(out);
 	out = BIO_new(BIO_s_mem());
 	assert_int_equal(PEM_write_bio_PrivateKey_traditional(out, key, EVP_aes_128_cbc(),
 				 (unsigned char[]){"pw"}, 2, NULL, NULL),
 		1);
-	len = BIO_get_mem_data(out, &data);
-	assert_int_equal(
-		x509_check_pair(slice(&serving.cert), (struct slice){data, (size_t)len}, &err),
-		ERR_INVALID);
+	assert_int_equal(pair_of(slice(&serving.cert), held(out)), ERR_INVALID);
 	BIO_free(out);
 	EVP_PKEY_free(key);
 	assert_no_queue();
@@ -376,38 +384,28 @@ TEST(test_chain)
 {
 	struct x509_pair other;
 	struct buf both;
-	struct err err = {0};
 
 	x509_pair_init(&other);
 	buf_init(&both, 65536);
 	assert_int_equal(x509_make_ca(&names, NOW, 100 * DAY, &other, &err), 0);
-	assert_int_equal(x509_check_chain(slice(&ca.cert), slice(&serving.cert), NOW, &err), 0);
-	assert_int_equal(
-		x509_check_chain(slice(&other.cert), slice(&serving.cert), NOW, &err), ERR_REFUSED);
+	assert_int_equal(chain(slice(&ca.cert), slice(&serving.cert), NOW), 0);
+	assert_int_equal(chain(slice(&other.cert), slice(&serving.cert), NOW), ERR_REFUSED);
 	/* a bundle of two, as during a rotation, in either order */
 	buf_slice(&both, slice(&other.cert));
 	buf_slice(&both, slice(&ca.cert));
-	assert_int_equal(x509_check_chain(slice(&both), slice(&serving.cert), NOW, &err), 0);
+	assert_int_equal(chain(slice(&both), slice(&serving.cert), NOW), 0);
 	/* dates */
-	assert_int_equal(x509_check_chain(slice(&ca.cert), slice(&serving.cert), NOW - 301, &err),
-		ERR_REFUSED);
+	assert_int_equal(chain(slice(&ca.cert), slice(&serving.cert), NOW - 301), ERR_REFUSED);
 	assert_non_null(strstr(err.msg, "not yet valid"));
-	assert_int_equal(
-		x509_check_chain(slice(&ca.cert), slice(&serving.cert), NOW + 11 * DAY, &err),
-		ERR_REFUSED);
+	assert_int_equal(chain(slice(&ca.cert), slice(&serving.cert), NOW + 11 * DAY), ERR_REFUSED);
 	assert_non_null(strstr(err.msg, "expired"));
-	assert_int_equal(
-		x509_check_chain(slice(&ca.cert), slice(&serving.cert), X509_ANY_TIME, &err), 0);
+	assert_int_equal(chain(slice(&ca.cert), slice(&serving.cert), X509_ANY_TIME), 0);
 	/* a CA is no server */
-	assert_int_equal(
-		x509_check_chain(slice(&ca.cert), slice(&ca.cert), NOW, &err), ERR_REFUSED);
-	assert_int_equal(
-		x509_check_chain(SLICE(""), slice(&serving.cert), NOW, &err), ERR_NOTFOUND);
-	assert_int_equal(
-		x509_check_chain(slice(&ca.cert), slice(&ca.key), NOW, &err), ERR_NOTFOUND);
-	assert_int_equal(
-		x509_check_chain(slice(&ca.cert),
-			(struct slice){serving.cert.data, serving.cert.len / 2}, NOW, &err),
+	assert_int_equal(chain(slice(&ca.cert), slice(&ca.cert), NOW), ERR_REFUSED);
+	assert_int_equal(chain(SLICE(""), slice(&serving.cert), NOW), ERR_NOTFOUND);
+	assert_int_equal(chain(slice(&ca.cert), slice(&ca.key), NOW), ERR_NOTFOUND);
+	assert_int_equal(chain(slice(&ca.cert),
+				 (struct slice){serving.cert.data, serving.cert.len / 2}, NOW),
 		ERR_SYNTAX);
 	buf_release(&both);
 	x509_pair_release(&other);
@@ -424,9 +422,6 @@ TEST(test_stolen_key)
 	X509_EXTENSION *san =
 		X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, "DNS:evil.example");
 	BIO *out = BIO_new(BIO_s_mem());
-	char *data = NULL;
-	long len = 0;
-	struct err err = {0};
 
 	X509_EXTENSION_free(
 		X509_delete_ext(cert, X509_get_ext_by_NID(cert, NID_subject_alt_name, -1)));
@@ -434,10 +429,7 @@ TEST(test_stolen_key)
 	assert_true(X509_sign(cert, key, EVP_sha256()) > 0);
 	assert_int_equal(X509_verify(cert, X509_get0_pubkey(issuer)), 1);
 	assert_int_equal(PEM_write_bio_X509(out, cert), 1);
-	len = BIO_get_mem_data(out, &data);
-	assert_int_equal(
-		x509_check_chain(slice(&ca.cert), (struct slice){data, (size_t)len}, NOW, &err),
-		ERR_REFUSED);
+	assert_int_equal(chain(slice(&ca.cert), held(out), NOW), ERR_REFUSED);
 	assert_non_null(strstr(err.msg, "permitted subtree"));
 	BIO_free(out);
 	X509_EXTENSION_free(san);
@@ -451,7 +443,6 @@ TEST(test_stolen_key)
 TEST(test_list)
 {
 	struct x509_list list = {0};
-	struct err err = {0};
 	struct buf b;
 
 	assert_int_equal(x509_list_read(SLICE(""), &list, &err), ERR_NOTFOUND);
@@ -496,9 +487,6 @@ TEST(test_escapes)
 	BIO *out = BIO_new(BIO_s_mem());
 	struct x509_list list = {0};
 	struct certs_names got = {0};
-	struct err err = {0};
-	char *data = NULL;
-	long len = 0;
 
 	assert_int_equal(ASN1_STRING_set(s, "a\x1b[31m\0b\xff", 9), 1);
 	GENERAL_NAME_set0_value(g, GEN_DNS, s);
@@ -512,14 +500,12 @@ TEST(test_escapes)
 	assert_int_equal(X509_set_subject_name(cert, name), 1);
 	assert_true(X509_sign(cert, key, EVP_sha256()) > 0);
 	assert_int_equal(PEM_write_bio_X509(out, cert), 1);
-	len = BIO_get_mem_data(out, &data);
-	assert_int_equal(x509_list_read((struct slice){data, (size_t)len}, &list, &err), 0);
+	assert_int_equal(x509_list_read(held(out), &list, &err), 0);
 	assert_string_equal(list.info[0].sans.at[0], "DNS:a\\1B[31m\\00b\\FF");
 	for (const char *p = list.info[0].subject; *p; p++)
 		assert_true(*p >= 0x20 && *p < 0x7f);
 	assert_non_null(strstr(list.info[0].subject, "\\1B]0"));
-	assert_int_equal(
-		x509_names_read((struct slice){data, (size_t)len}, &got, &err), ERR_INVALID);
+	assert_int_equal(x509_names_read(held(out), &got, &err), ERR_INVALID);
 	x509_list_release(&list);
 	GENERAL_NAMES_free(sans);
 	X509_NAME_free(name);
@@ -541,9 +527,6 @@ TEST(test_unreadable_extensions)
 		X509_EXTENSION *ext = NULL;
 		BIO *out = BIO_new(BIO_s_mem());
 		struct x509_list list = {0};
-		struct err err = {0};
-		char *data = NULL;
-		long len = 0;
 		int at = X509_get_ext_by_NID(cert, nids[i], -1);
 
 		if (at >= 0)
@@ -553,15 +536,12 @@ TEST(test_unreadable_extensions)
 		assert_int_equal(X509_add_ext(cert, ext, -1), 1);
 		assert_true(X509_sign(cert, key, EVP_sha256()) > 0);
 		assert_int_equal(PEM_write_bio_X509(out, cert), 1);
-		len = BIO_get_mem_data(out, &data);
-		assert_int_equal(x509_list_read((struct slice){data, (size_t)len}, &list, &err), 0);
+		assert_int_equal(x509_list_read(held(out), &list, &err), 0);
 		if (nids[i] == NID_subject_alt_name)
 			assert_string_equal(list.info[0].sans.at[0], "unreadable");
 		else
 			assert_string_equal(list.info[0].may_sign.at[0], "unreadable");
-		assert_int_equal(x509_check_chain((struct slice){data, (size_t)len},
-					 slice(&serving.cert), NOW, &err),
-			ERR_REFUSED);
+		assert_int_equal(chain(held(out), slice(&serving.cert), NOW), ERR_REFUSED);
 		assert_no_queue();
 		x509_list_release(&list);
 		X509_EXTENSION_free(ext);
@@ -582,7 +562,6 @@ TEST(test_mangled)
 	for (size_t i = 0; i < serving.cert.len; i++) {
 		struct x509_list list = {0};
 		struct certs_names got = {0};
-		struct err err = {0};
 		struct slice pem = {copy, serving.cert.len};
 
 		memcpy(copy, serving.cert.data, serving.cert.len);
@@ -590,7 +569,7 @@ TEST(test_mangled)
 		if (x509_list_read(pem, &list, &err) == 0)
 			x509_list_release(&list);
 		(void)x509_names_read(pem, &got, &err);
-		refused += x509_check_chain(slice(&ca.cert), pem, NOW, &err) != 0;
+		refused += chain(slice(&ca.cert), pem, NOW) != 0;
 		assert_no_queue();
 	}
 	free(copy);
