@@ -189,6 +189,29 @@ int fixture_validate_raw(struct fixture *f, const char *text)
 	return validate(f, fixture_raw(f, text));
 }
 
+const struct json_node *fixture_both(struct fixture *f, const char *old, const char *new)
+{
+	size_t size = strlen(old) + strlen(new) + 32;
+	char *both = malloc(size);
+	const struct json_node *root;
+
+	assert_non_null(both);
+	(void)snprintf(both, size, "{\"old\":%s,\"new\":%s}", old, new);
+	root = fixture_raw(f, both);
+	free(both);
+	return root;
+}
+
+int fixture_update(struct fixture *f, const struct config *config, const char *old, const char *new)
+{
+	const struct json_node *root = fixture_both(f, old, new);
+
+	buf_clear(&f->patch);
+	return mutate_update(config, &f->json, json_get(&f->json, root, SLICE("new")),
+		json_get(&f->json, root, SLICE("old")), SLICE("ml"), &f->scratch, &f->patch,
+		&f->mutation, &f->err);
+}
+
 /* The node that a pointer's last but one segment leads to, and that last segment, decoded. */
 static cJSON *walk(cJSON *root, const char *path, char *last, size_t size)
 {
@@ -302,7 +325,7 @@ char *fixture_undo(struct fixture *f, const char *pod)
 }
 
 /* What came out may hold single quotes in its strings. */
-static cJSON *tree_of(const char *text)
+struct cJSON *fixture_tree(const char *text)
 {
 	char *copy = text[1] == '"' ? strdup(text) : fixture_quotes(text);
 	cJSON *ret = cJSON_Parse(copy);
@@ -314,7 +337,7 @@ static cJSON *tree_of(const char *text)
 
 void fixture_same(size_t row, const char *text, const char *other)
 {
-	cJSON *x = tree_of(text), *y = tree_of(other);
+	cJSON *x = fixture_tree(text), *y = fixture_tree(other);
 
 	if (!cJSON_Compare(x, y, true))
 		fail_msg("row %zu: %s\nis not\n%s", row, text, other);

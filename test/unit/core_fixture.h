@@ -45,6 +45,12 @@ int fixture_validate(struct fixture *f, const char *text);
 /* The same, of a text as it is. */
 int fixture_validate_raw(struct fixture *f, const char *text);
 
+/* Read both as they are: {"old": …, "new": …}. */
+const struct json_node *fixture_both(struct fixture *f, const char *old, const char *new);
+/* mutate_update on both; the patch is in f->patch. */
+int fixture_update(
+	struct fixture *f, const struct config *config, const char *old, const char *new);
+
 /* The text with a JSON patch applied: add, replace, remove on objects and arrays. Fails the test
  * when an operation does not apply under RFC 6902. The caller frees it. */
 char *fixture_apply(const char *text, const char *patch);
@@ -60,8 +66,10 @@ char *fixture_inject(struct fixture *f, const char *text);
  * it. Fails the test when it is refused. */
 char *fixture_undo(struct fixture *f, const char *pod);
 
-/* Fails the test, naming the row, unless both texts are the same JSON; one that is in single quotes
- * stands for double quotes. */
+/* A text as cJSON, in double quotes or, where it begins so, in single ones; the caller deletes it.
+ */
+struct cJSON *fixture_tree(const char *text);
+/* Fails the test, naming the row, unless both texts are the same JSON. */
 void fixture_same(size_t row, const char *text, const char *other);
 
 #endif

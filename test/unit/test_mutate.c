@@ -343,8 +343,7 @@ TEST(test_update_restores)
 		"{\"op\":\"remove\",\"path\":\"/spec/containers/0/resources/requests\"},"
 		"{\"op\":\"remove\",\"path\":\"/spec/containers/0/resources/limits/"
 		"bitfusion.io~1gpu\"}]";
-	char *live, *applied, *both, *text;
-	const struct json_node *root;
+	char *live, *applied, *both;
 
 	live = fixture_inject(&fix, POD(ON "}", APP));
 	for (int k = 0; k < 2; k++) {
@@ -352,16 +351,8 @@ TEST(test_update_restores)
 
 		applied = fixture_apply(live, apply);
 		both = k ? fixture_apply(applied, replace) : strdup(applied);
-		text = malloc(strlen(live) + strlen(both) + 64);
-		sprintf(text, "{\"old\":%s,\"new\":%s}", live, both);
-		root = fixture_raw(&fix, text);
-		buf_clear(&fix.patch);
 		/* another launcher is configured by now: what counts is the live pod */
-		assert_int_equal(
-			mutate_update(NULL, &fix.json, json_get(&fix.json, root, SLICE("new")),
-				json_get(&fix.json, root, SLICE("old")), SLICE("ml"), &fix.scratch,
-				&fix.patch, &fix.mutation, &fix.err),
-			0);
+		assert_int_equal(fixture_update(&fix, NULL, live, both), 0);
 		now = fixture_apply(both, fix.patch.data);
 		cJSON *got = cJSON_Parse(now), *want = cJSON_Parse(live);
 
@@ -373,7 +364,6 @@ TEST(test_update_restores)
 		free(now);
 		free(applied);
 		free(both);
-		free(text);
 	}
 	free(live);
 }
@@ -382,20 +372,10 @@ TEST(test_update_cannot_change_the_request)
 {
 	static const char change[] = "[{\"op\":\"add\",\"path\":\"/spec/containers/0/resources/"
 				     "limits/bitfusion.io~1gpu-amount\",\"value\":\"2\"}]";
-	char *live, *now, *text;
-	const struct json_node *root;
+	char *live = fixture_inject(&fix, POD(ON "}", APP)), *now = fixture_apply(live, change);
 
-	live = fixture_inject(&fix, POD(ON "}", APP));
-	now = fixture_apply(live, change);
-	text = malloc(strlen(live) + strlen(now) + 64);
-	sprintf(text, "{\"old\":%s,\"new\":%s}", live, now);
-	root = fixture_raw(&fix, text);
-	assert_int_equal(mutate_update(NULL, &fix.json, json_get(&fix.json, root, SLICE("new")),
-				 json_get(&fix.json, root, SLICE("old")), SLICE("ml"), &fix.scratch,
-				 &fix.patch, &fix.mutation, &fix.err),
-		ERR_REFUSED);
+	assert_int_equal(fixture_update(&fix, NULL, live, now), ERR_REFUSED);
 	assert_string_equal(fix.err.reason, "RequestChanged");
-	free(text);
 	free(now);
 	free(live);
 }

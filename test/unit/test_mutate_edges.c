@@ -221,20 +221,6 @@ TEST(test_a_container_that_asks_again)
 }
 
 /* Both objects of an update, and the update's patch. Returns what mutate_update does. */
-static int update(struct fixture *f, const char *old, const char *new)
-{
-	size_t size = strlen(old) + strlen(new) + 32;
-	char *text = malloc(size);
-	const struct json_node *root;
-
-	snprintf(text, size, "{\"old\":%s,\"new\":%s}", old, new);
-	root = fixture_raw(f, text);
-	free(text);
-	buf_clear(&f->patch);
-	return mutate_update(&f->config, &f->json, json_get(&f->json, root, SLICE("new")),
-		json_get(&f->json, root, SLICE("old")), SLICE("ml"), &f->scratch, &f->patch,
-		&f->mutation, &f->err);
-}
 
 #define TWO                                                                                        \
 	"'containers':[{'name':'a','command':['x']," ONE "},{'name':'b','command':['y']," ONE "}]"
@@ -271,7 +257,7 @@ TEST(test_updates)
 	live = fixture_inject(&fix, POD(ON "}", TWO));
 	for (size_t i = 0; i < COUNT(updates); i++) {
 		char *now = fixture_change(live, updates[i].change), *after;
-		int rc = update(&fix, live, now);
+		int rc = fixture_update(&fix, &fix.config, live, now);
 
 		if (rc != updates[i].rc)
 			fail_msg("row %zu gives %d: %s", i, rc, fix.err.msg);
@@ -351,7 +337,7 @@ TEST(test_updates_of_wrapped)
 		(void)snprintf(user, sizeof(user), "[%s," BACK(0) "]", wrapped[i].user);
 		live = fixture_change(made, hook);
 		now = fixture_change(live, user);
-		assert_int_equal(update(&fix, live, now), 0);
+		assert_int_equal(fixture_update(&fix, &fix.config, live, now), 0);
 		after = fixture_apply(now, fix.patch.data);
 		got = cJSON_Parse(after);
 		want = cJSON_Parse(live);

@@ -236,8 +236,7 @@ TEST(test_taken_back_beside_others)
 TEST(test_by_the_plan_alone)
 {
 	static const char manifest[] = POD(META(), ONE);
-	char *pod, *both, *again;
-	size_t size;
+	char *pod, *both;
 
 	policy.percent = 25;
 	pod = fixture_inject(&fix, manifest);
@@ -247,18 +246,8 @@ TEST(test_by_the_plan_alone)
 	assert_int_equal(fixture_mutate(&fix, both), 0);
 	assert_int_equal(fix.mutation.plan.containers[0].percent, 25);
 	fix.world.policies = NULL;
-	size = strlen(pod) + strlen(both) + 32;
-	again = malloc(size);
-	snprintf(again, size, "{\"now\":%s,\"old\":%s}", both, pod);
-	fixture_raw(&fix, again);
-	buf_clear(&fix.patch);
-	assert_int_equal(mutate_update(&fix.config, &fix.json,
-				 json_get(&fix.json, json_root(&fix.json), SLICE("now")),
-				 json_get(&fix.json, json_root(&fix.json), SLICE("old")),
-				 SLICE("ml"), &fix.scratch, &fix.patch, &fix.mutation, &fix.err),
-		0);
+	assert_int_equal(fixture_update(&fix, &fix.config, pod, both), 0);
 	assert_true(fix.mutation.patched);
-	free(again);
 	free(both);
 	free(pod);
 }

@@ -54,17 +54,6 @@ FIXTURE(tear_down)
 	return 0;
 }
 
-/* Ours are in single quotes; what came out may hold such in its strings. */
-static cJSON *tree(const char *text)
-{
-	char *copy = text[1] == '"' ? strdup(text) : fixture_quotes(text);
-	cJSON *ret = cJSON_Parse(copy);
-
-	assert_non_null(ret);
-	free(copy);
-	return ret;
-}
-
 static cJSON *find(cJSON *at, const char *key)
 {
 	return cJSON_GetObjectItemCaseSensitive(at, key);
@@ -73,7 +62,7 @@ static cJSON *find(cJSON *at, const char *key)
 /* What it became: nothing of the node's GPUs is left, and the pool's are counted. */
 static void check_converted(size_t row, char *pod)
 {
-	cJSON *root = tree(pod), *c;
+	cJSON *root = fixture_tree(pod), *c;
 
 	if (!fix.mutation.patched)
 		fail_msg("row %zu: %s", row, fix.mutation.why_not);
@@ -84,25 +73,6 @@ static void check_converted(size_t row, char *pod)
 	c = cJSON_GetArrayItem(find(find(root, "spec"), "containers"), 0);
 	assert_non_null(find(find(find(c, "resources"), "limits"), RES_UNITS));
 	cJSON_Delete(root);
-}
-
-/* mutate_update of `now` on `live`; 0 or the error. The patch is in fix.patch. */
-static int update(const char *now, const char *live)
-{
-	size_t n = strlen(now) + strlen(live) + 20;
-	char *both = malloc(n);
-	const struct json_node *root;
-	int rc;
-
-	(void)snprintf(both, n, "{\"now\":%s,\"old\":%s}", now, live);
-	root = fixture_raw(&fix, both);
-	fix.patch.len = 0;
-	rc = mutate_update(&fix.config, &fix.json, json_get(&fix.json, root, SLICE("now")),
-		json_get(&fix.json, root, SLICE("old")), SLICE("ml"), &fix.scratch, &fix.patch,
-		&fix.mutation, &fix.err);
-	buf_char(&fix.patch, '\0');
-	free(both);
-	return rc;
 }
 
 /* What kubectl apply sends: the live object with the manifest's members over it; lists of maps with
@@ -138,7 +108,7 @@ static void merge(cJSON *into, const cJSON *from)
 
 static char *applied(const char *manifest, const char *live)
 {
-	cJSON *pod = tree(live), *m = tree(manifest), *container;
+	cJSON *pod = fixture_tree(live), *m = fixture_tree(manifest), *container;
 	char *ret;
 
 	/* kubectl takes a command as a whole */
@@ -250,7 +220,7 @@ TEST(test_converted_and_given_back)
 		policy.percent = 7;
 		free(back);
 		again = applied(text, pod);
-		if (update(again, pod) < 0)
+		if (fixture_update(&fix, &fix.config, pod, again) < 0)
 			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
 		back = fixture_apply(again, fix.mutation.patched ? fix.patch.data : "[]");
 		fixture_same(i, back, pod);
@@ -291,7 +261,7 @@ TEST(test_beside_everything_else)
 		back = fixture_undo(&fix, pod);
 		fixture_same((size_t)way, back, text);
 		again = applied(text, pod);
-		if (update(again, pod) < 0)
+		if (fixture_update(&fix, &fix.config, pod, again) < 0)
 			fail_msg("way %d: %s: %s", way, fix.err.path, fix.err.msg);
 		free(back);
 		back = fixture_apply(again, fix.patch.data);
@@ -513,10 +483,10 @@ TEST(test_other_updates)
 		"'operator':'Exists'}," TOLERATION "]},{'op':'add','path':'/spec/containers/0/"
 		"resources/limits/nvidia.com~1gpu','value':1}]");
 
-	assert_int_equal(update(more, pod), ERR_REFUSED);
+	assert_int_equal(fixture_update(&fix, &fix.config, pod, more), ERR_REFUSED);
 	assert_string_equal(fix.err.reason, "RequestChanged");
 	free(more);
-	assert_int_equal(update(other, pod), 0);
+	assert_int_equal(fixture_update(&fix, &fix.config, pod, other), 0);
 	more = fixture_apply(other, fix.patch.data);
 	assert_non_null(strstr(more, "\"tolerations\":[{\"key\":\"nvidia.com/x\""));
 	assert_null(strstr(more, "nvidia.com/gpu\":1"));
