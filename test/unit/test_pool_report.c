@@ -45,49 +45,65 @@ static const char want[] =
 	"x\",\"state\":\"adopted\",\"since\":\"1970-01-01T00:00:00Z\",\"parts\":[]}],"
 	"\"summary\":{\"gpus\":5,\"fit\":2,\"freeBytes\":4000000000,\"claims\":2}}\n";
 
-static void view_init(struct pool_view *v, struct pool *p)
+static struct pool pool;
+static struct pool_view view;
+static struct arena arena;
+static struct buf out;
+static struct err err;
+
+static void begin(const char *text, const struct claim *of, size_t n)
 {
-	pool_init(
-		p, "a zone=lab claims=1 Tesla_T4:8000/4000p k80:1/2 k80:1u k80:1m; b drain k80:5s");
-	*v = (struct pool_view){
-		.inventory = p->inv, .usage = p->use, .claims = claims, .n_claims = 2};
+	pool_init(&pool, text);
+	view = (struct pool_view){
+		.inventory = pool.inv, .usage = pool.use, .claims = of, .n_claims = n};
+	arena_init(&arena, 1 << 20);
+	buf_init(&out, 1u << 20);
+}
+
+static void end(void)
+{
+	buf_release(&out);
+	arena_release(&arena);
+	pool_release(&pool);
+}
+
+/* The pool of all these tests that ask nothing else of it. */
+static void begin_mixed(void)
+{
+	begin("a zone=lab claims=1 Tesla_T4:8000/4000p k80:1/2 k80:1u k80:1m; b drain k80:5s",
+		claims, COUNT(claims));
+}
+
+/* That page of servers, and that one of claims. */
+static int write_page(uint64_t servers, uint64_t of_claims)
+{
+	buf_clear(&out);
+	return pool_report_page(&view, (struct slice){0}, &(struct pool_page){servers, of_claims},
+		&arena, &out, &err);
 }
 
 TEST(test_write)
 {
-	struct pool_view v;
-	struct pool p;
-	struct buf out;
-	struct err e = {0};
-
-	view_init(&v, &p);
-	buf_init(&out, 1u << 16);
-	assert_int_equal(pool_report_write(&v, (struct slice){0}, &out, &e), 0);
+	begin_mixed();
+	assert_int_equal(pool_report_write(&view, (struct slice){0}, &out, &err), 0);
 	assert_string_equal(out.data, want);
-	buf_release(&out);
-	pool_release(&p);
+	end();
 }
 
 /* Who waits is told as it is given, behind the sums. */
 TEST(test_who_waits)
 {
-	struct pool_view v = {0};
-	struct arena a;
-	struct buf out;
-	struct err e = {0};
-
-	arena_init(&a, 1 << 20);
-	buf_init(&out, 1u << 16);
-	assert_int_equal(pool_report_write(&v, SLICE("{\"pods\":[]}"), &out, &e), 0);
+	begin("", NULL, 0);
+	assert_int_equal(pool_report_write(&view, SLICE("{\"pods\":[]}"), &out, &err), 0);
 	assert_string_equal(out.data,
 		"{\"servers\":[],\"claims\":[],\"summary\":{\"gpus\":0,\"fit\":0,\"freeBytes\":0,"
 		"\"claims\":0},\"waiting\":{\"pods\":[]}}\n");
 	buf_clear(&out);
-	assert_int_equal(
-		pool_report_page(&v, SLICE("null"), &(struct pool_page){1, 1}, &a, &out, &e), 0);
+	assert_int_equal(pool_report_page(&view, SLICE("null"), &(struct pool_page){1, 1}, &arena,
+				 &out, &err),
+		0);
 	assert_non_null(strstr(out.data, "},\"waiting\":null,\"pages\":{"));
-	buf_release(&out);
-	arena_release(&a);
+	end();
 }
 
 /* Members that a page has on top, in order. */
@@ -115,25 +131,13 @@ TEST(test_page)
 		"\"bytes\":8008000000,\"overBytes\":1000000,\"pending\":1},",
 		"\"pages\":{\"servers\":{\"page\":1,\"each\":48,\"total\":2},"
 		"\"claims\":{\"page\":1,\"each\":100,\"total\":2}},\"map\":[]}\n"};
-	struct pool_view v;
-	struct pool p;
-	struct arena a;
-	struct buf out;
-	struct err e = {0};
 
-	view_init(&v, &p);
-	arena_init(&a, 1 << 20);
-	buf_init(&out, 1u << 16);
+	begin_mixed();
 	for (uint64_t page = 0; page < 4; page++) {
-		buf_clear(&out);
-		assert_int_equal(pool_report_page(&v, (struct slice){0},
-					 &(struct pool_page){page, 9 - page}, &a, &out, &e),
-			0);
+		assert_int_equal(write_page(page, 9 - page), 0);
 		has_all(out.data, all, COUNT(all));
 	}
-	buf_release(&out);
-	arena_release(&a);
-	pool_release(&p);
+	end();
 }
 
 /* On each GPU those that run stand first, then those that wait, who came first before who came
@@ -153,11 +157,6 @@ TEST(test_order)
 		{"waits", CLAIM_PENDING, 50}};
 	struct claim_part both[] = {{"a", "gpu-1", 1}, {"a", "gpu-0", 1}, {"gone", "gpu-0", 1}};
 	struct claim all[COUNT(rows)];
-	struct pool_view v;
-	struct pool p;
-	struct arena a;
-	struct buf out;
-	struct err e = {0};
 
 	for (size_t i = 0; i < COUNT(rows); i++)
 		all[i] = (struct claim){.key = "u",
@@ -167,18 +166,10 @@ TEST(test_order)
 			.since_ms = rows[i].since_ms,
 			.parts = both,
 			.n_parts = COUNT(both)};
-	pool_init(&p, "a k80:1000 k80:1000; b k80:1000");
-	v = (struct pool_view){
-		.inventory = p.inv, .usage = p.use, .claims = all, .n_claims = COUNT(all)};
-	arena_init(&a, 1 << 20);
-	buf_init(&out, 1u << 16);
-	assert_int_equal(
-		pool_report_page(&v, (struct slice){0}, &(struct pool_page){1, 1}, &a, &out, &e),
-		0);
+	begin("a k80:1000 k80:1000; b k80:1000", all, COUNT(all));
+	assert_int_equal(write_page(1, 1), 0);
 	has_all(out.data, words, COUNT(words));
-	buf_release(&out);
-	arena_release(&a);
-	pool_release(&p);
+	end();
 }
 
 static size_t count_of(const char *text, const char *word)
@@ -201,29 +192,16 @@ TEST(test_longest_list)
 			.key = "u", .namespace = "n", .name = "p", .parts = &part, .n_parts = 1};
 	for (size_t n = POOL_PAGE_HOLDS - 1; n <= COUNT(many); n++) {
 		char more[32];
-		struct pool_view v;
-		struct pool p;
-		struct arena a;
-		struct buf out;
-		struct err e = {0};
 
-		pool_init(&p, "a k80:1000; b k80:1000; c k80:1000");
-		v = (struct pool_view){
-			.inventory = p.inv, .usage = p.use, .claims = many, .n_claims = n};
-		arena_init(&a, 1 << 20);
-		buf_init(&out, 1u << 20);
-		assert_int_equal(pool_report_page(&v, (struct slice){0}, &(struct pool_page){1, 2},
-					 &a, &out, &e),
-			0);
+		begin("a k80:1000; b k80:1000; c k80:1000", many, n);
+		assert_int_equal(write_page(1, 2), 0);
 		/* Each claim stands in the list of claims, too. */
 		assert_int_equal(count_of(out.data, ",\"bytes\":77}") - n,
 			n < POOL_PAGE_HOLDS ? n : POOL_PAGE_HOLDS);
 		(void)snprintf(more, sizeof(more), "\"moreHolds\":%d}",
 			n > POOL_PAGE_HOLDS ? (int)(n - POOL_PAGE_HOLDS) : 0);
 		assert_int_equal(count_of(out.data, more), n > POOL_PAGE_HOLDS ? 1 : 3);
-		buf_release(&out);
-		arena_release(&a);
-		pool_release(&p);
+		end();
 	}
 }
 
@@ -244,24 +222,15 @@ TEST(test_map)
 		{"k80:1000m", "missing"},
 		{"drain k80:1000", "drained"},
 	};
-	struct buf text, out;
-	struct pool_view v;
-	struct pool p;
-	struct arena a;
-	struct err e = {0};
+	struct buf text;
 
 	for (int n = POOL_PAGE_SERVERS; n <= POOL_PAGE_SERVERS + 1; n++) {
 		buf_init(&text, 1 << 16);
 		for (int i = 0; i < n; i++)
 			buf_fmt(&text, "%ss%02d %s", i ? "; " : "", i,
 				rows[(size_t)i % COUNT(rows)].server);
-		pool_init(&p, text.data);
-		v = (struct pool_view){.inventory = p.inv, .usage = p.use};
-		arena_init(&a, 1 << 20);
-		buf_init(&out, 1u << 20);
-		assert_int_equal(pool_report_page(&v, (struct slice){0}, &(struct pool_page){1, 1},
-					 &a, &out, &e),
-			0);
+		begin(text.data, NULL, 0);
+		assert_int_equal(write_page(1, 1), 0);
 		assert_int_equal(strstr(out.data, "\"map\":[]") != NULL, n == POOL_PAGE_SERVERS);
 		for (int i = 0; n > POOL_PAGE_SERVERS && i < n; i++) {
 			char word[64];
@@ -271,10 +240,8 @@ TEST(test_map)
 			if (!strstr(out.data, word))
 				fail_msg("no %s", word);
 		}
-		buf_release(&out);
+		end();
 		buf_release(&text);
-		arena_release(&a);
-		pool_release(&p);
 	}
 }
 
@@ -286,63 +253,43 @@ TEST(test_pages)
 		"\"map\":[[\"s00\",\"free\"],", "[\"s48\",\"part\"],", "[\"s59\",\"free\"]]}\n"};
 	struct claim_part part = {"s48", "gpu-0", 1000000};
 	struct claim many[40];
-	struct pool_view v;
-	struct pool p;
-	struct arena a;
-	struct buf text, out;
-	struct err e = {0};
+	struct buf text;
 
 	buf_init(&text, 1 << 16);
 	for (int i = 0; i < 60; i++)
 		buf_fmt(&text, "%ss%02d k80:%s", i ? "; " : "", i, i == 48 ? "1000/40" : "1000");
-	pool_init(&p, text.data);
-	for (size_t i = 0; i < 40; i++)
+	for (size_t i = 0; i < COUNT(many); i++)
 		many[i] = (struct claim){
 			.key = "u", .namespace = "n", .name = "p", .parts = &part, .n_parts = 1};
-	v = (struct pool_view){.inventory = p.inv, .usage = p.use, .claims = many, .n_claims = 40};
-	arena_init(&a, 1 << 20);
-	buf_init(&out, 1u << 20);
-	assert_int_equal(
-		pool_report_page(&v, (struct slice){0}, &(struct pool_page){99, 1}, &a, &out, &e),
-		0);
+	begin(text.data, many, COUNT(many));
+	assert_int_equal(write_page(99, 1), 0);
 	has_all(out.data, words, COUNT(words));
 	assert_null(strstr(out.data, "\"name\":\"s47\""));
 	buf_release(&out);
 	buf_init(&out, 2000);
-	assert_int_equal(
-		pool_report_page(&v, (struct slice){0}, &(struct pool_page){1, 1}, &a, &out, &e),
-		ERR_TOOBIG);
-	buf_release(&out);
+	assert_int_equal(write_page(1, 1), ERR_TOOBIG);
+	end();
 	buf_release(&text);
-	arena_release(&a);
-	pool_release(&p);
 }
 
 TEST(test_too_big)
 {
-	struct pool_view v;
-	struct pool p;
-
-	view_init(&v, &p);
+	begin_mixed();
 	for (size_t max = 0; max < sizeof(want) - 1; max += 97) {
-		struct buf out;
-		struct err e = {0};
-
-		buf_init(&out, max);
-		assert_int_equal(pool_report_write(&v, (struct slice){0}, &out, &e), ERR_TOOBIG);
 		buf_release(&out);
+		buf_init(&out, max);
+		assert_int_equal(
+			pool_report_write(&view, (struct slice){0}, &out, &err), ERR_TOOBIG);
 	}
-	pool_release(&p);
+	end();
 }
 
 TEST(test_ledger)
 {
 	struct ledger *l = ledger_memory_new(0);
-	struct buf out;
-	struct err e = {0};
 
 	buf_init(&out, 4096);
-	assert_int_equal(pool_report(l, &out, &e), 0);
+	assert_int_equal(pool_report(l, &out, &err), 0);
 	assert_string_equal(out.data, "{\"servers\":[],\"claims\":[],\"summary\":{\"gpus\":0,"
 				      "\"fit\":0,\"freeBytes\":0,\"claims\":0}}\n");
 	buf_release(&out);
