@@ -129,6 +129,11 @@ void pool_release(struct pool *p)
 	arena_release(&p->arena);
 }
 
+int pool_place(struct pool *p, const struct demand *d, struct placement *ret, struct err *err)
+{
+	return placement_find(&p->inv, &p->use, d, &p->arena, ret, err);
+}
+
 static void add_container(struct demand *d, struct slice text)
 {
 	struct demand_container *c = &d->containers[d->n_containers];

@@ -22,6 +22,8 @@ struct pool {
  * many claims on the server; "at=HOST:PORT": its address (NAME:56001). Aborts on nonsense. */
 void pool_init(struct pool *p, const char *text);
 void pool_release(struct pool *p);
+/* placement_find() in it. */
+int pool_place(struct pool *p, const struct demand *d, struct placement *ret, struct err *err);
 
 /* "app a 2 100%; init b 1 8000; side c 1 10%": kind, name, amount, percent or megabytes. filters:
  * blank-separated tokens or NULL; servers: blank-separated names or NULL. Lives in the arena. */

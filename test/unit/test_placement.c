@@ -236,7 +236,7 @@ static void check_rows(const struct row *table, size_t n, bool one_server)
 		pool_init(&pool, r->pool);
 		demand_init(&d, &pool.arena, r->demand, r->filters, r->servers, r->whole);
 		d.one_server = one_server;
-		rc = placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &e);
+		rc = pool_place(&pool, &d, &p, &e);
 		buf_init(&got, 4096);
 		print_holds(&pool.inv, &p, &got);
 		if (*r->want == '!') {
@@ -318,8 +318,7 @@ TEST(test_sentence_never_cut)
 		name, name);
 	pool_init(&pool, pool_text);
 	demand_init(&d, &pool.arena, demand, filters, NULL, false);
-	assert_int_equal(
-		placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &e), ERR_REFUSED);
+	assert_int_equal(pool_place(&pool, &d, &p, &e), ERR_REFUSED);
 	assert_non_null(strstr(e.msg, "if nobody else used it"));
 	pool_release(&pool);
 }
@@ -377,7 +376,7 @@ TEST(test_the_search_has_a_budget)
 			i ? "; " : "", i);
 	pool_init(&pool, text.data);
 	demand_init(&d, &pool.arena, "app a 3000 1%", NULL, NULL, false);
-	assert_int_equal(placement_find(&pool.inv, &pool.use, &d, &pool.arena, &where, &err), 0);
+	assert_int_equal(pool_place(&pool, &d, &where, &err), 0);
 	assert_int_equal(where.n_holds, 3000);
 	assert_true(placement_copies(&pool.inv, &pool.use, &d, 100, &pool.arena, &more) >= 1);
 	assert_true(more);
@@ -385,8 +384,7 @@ TEST(test_the_search_has_a_budget)
 	for (int i = 0; i < 30; i++)
 		buf_fmt(&text, "%sapp a%d 3000 1%%", i ? "; " : "", i);
 	demand_init(&d, &pool.arena, text.data, NULL, NULL, false);
-	assert_int_equal(
-		placement_find(&pool.inv, &pool.use, &d, &pool.arena, &where, &err), ERR_REFUSED);
+	assert_int_equal(pool_place(&pool, &d, &where, &err), ERR_REFUSED);
 	assert_string_equal(err.reason, "SearchTooLong");
 	assert_non_null(strstr(err.msg, "budget of 500000 steps was used up"));
 	pool_release(&pool);
@@ -424,8 +422,7 @@ TEST(test_first)
 			demand_init(&d, &pool.arena, cases[i].demand, NULL, NULL, false);
 			d.one_server = cases[i].one_server;
 			pool.use.first = first;
-			assert_int_equal(
-				placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, NULL), 0);
+			assert_int_equal(pool_place(&pool, &d, &p, NULL), 0);
 			assert_string_equal(
 				pool.inv.servers[p.holds[0].server].name, cases[i].want[first]);
 			pool_release(&pool);
@@ -615,7 +612,7 @@ TEST(test_random)
 
 		random_pool(&pool);
 		random_demand(&d, &pool);
-		rc = placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &e);
+		rc = pool_place(&pool, &d, &p, &e);
 		if (rc == 0) {
 			yes++;
 			check_outcome(&pool, &d, &p);
@@ -645,8 +642,7 @@ TEST(test_random_single)
 		random_demand(&d, &pool);
 		d.n_containers = 1;
 		assert_int_equal(
-			placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, NULL) == 0,
-			exact_search(&pool, &d, NULL));
+			pool_place(&pool, &d, &p, NULL) == 0, exact_search(&pool, &d, NULL));
 		pool_release(&pool);
 	}
 }
@@ -787,8 +783,7 @@ static void check_same(struct pool *pool, const struct demand *d, const struct p
 	struct placement p = {0};
 	struct err err = {0};
 
-	assert_int_equal(
-		placement_find(&pool->inv, &pool->use, d, &pool->arena, &p, &err), want_rc);
+	assert_int_equal(pool_place(pool, d, &p, &err), want_rc);
 	assert_string_equal(err.msg, want_err->msg);
 	assert_string_equal(err.reason, want_err->reason);
 	assert_int_equal(p.n_holds, want->n_holds);
@@ -809,7 +804,7 @@ static unsigned check_hurried(struct pool *pool, const struct demand *d,
 	int rc;
 
 	pool->use.budget = 1 + pick(pick(2) ? 40 : 3000);
-	rc = placement_find(&pool->inv, &pool->use, d, &pool->arena, &p, &err);
+	rc = pool_place(pool, d, &p, &err);
 	if (rc == ERR_TIMEOUT)
 		assert_string_equal(err.msg, "");
 	else
@@ -941,7 +936,7 @@ TEST(test_every_server)
 		d.launcher = one.launcher = slice_of(pick(2) ? "x" : "y");
 		d.bound = pick(5) == 0 ? &bound : NULL;
 		scatter(&pool, &scattered);
-		rc = placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err);
+		rc = pool_place(&pool, &d, &p, &err);
 		check_same(&scattered, &d, &p, rc, &err);
 		pool.use.room = keep_room(&pool, &index);
 		check_same(&pool, &d, &p, rc, &err);
@@ -963,7 +958,7 @@ TEST(test_every_server)
 			best = rate < best ? rate : best;
 		}
 		one.one_server = true;
-		rc = placement_find(&pool.inv, &pool.use, &one, &pool.arena, &p, NULL);
+		rc = pool_place(&pool, &one, &p, NULL);
 		assert_int_equal(rc == 0, best != UINT64_MAX);
 		if (rc == 0)
 			assert_int_equal(p.holds[0].server, found);
@@ -1015,12 +1010,10 @@ TEST(test_no_server_is_asked_for_its_words)
 		demand_init(&d, &pool.arena, "app a 1 100%", by_policy ? NULL : filters[i], NULL,
 			false);
 		d.bound = by_policy ? &bound : NULL;
-		assert_int_equal(
-			placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err), 0);
+		assert_int_equal(pool_place(&pool, &d, &p, &err), 0);
 		assert_string_equal(pool.inv.servers[p.holds[0].server].name, "s04");
 		d.containers[0].amount = 3;
-		assert_int_equal(placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err),
-			ERR_REFUSED);
+		assert_int_equal(pool_place(&pool, &d, &p, &err), ERR_REFUSED);
 		assert_non_null(strstr(err.msg, "the pool has 2 GPUs that can be used"));
 	}
 	kept_release(&kept);

@@ -185,27 +185,6 @@ static const struct {
 		"less or create the pod again when others have ended"},
 };
 
-TEST(test_sentences)
-{
-	for (size_t i = 0; i < COUNT(rows); i++) {
-		struct placement p;
-		struct pool pool;
-		struct demand d;
-		struct err err;
-
-		pool_init(&pool, rows[i].pool);
-		demand_init(&d, &pool.arena, rows[i].demand, rows[i].filters, NULL, rows[i].whole);
-		d.no_ipv4 = rows[i].reach == ONLY_IPV6;
-		d.no_ipv6 = rows[i].reach == ONLY_IPV4;
-		err_clear(&err);
-		assert_int_equal(placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err),
-			ERR_REFUSED);
-		if (strcmp(err.msg, rows[i].says) != 0)
-			fail_msg("row %zu says %s", i, err.msg);
-		pool_release(&pool);
-	}
-}
-
 static const struct {
 	const char *pool, *demand, *filters, *launcher, *says;
 } closed[] = {
@@ -269,8 +248,9 @@ static const struct {
 		"the launcher x shows none; create the pod again when they are back"},
 };
 
+/* how: what else of a demand decides. */
 static void refuse(const char *pool_text, const char *demand, const char *filters,
-	const char *launcher, bool guarded, enum gate_by by, const char *says)
+	const struct demand *how, const char *says)
 {
 	struct placement p;
 	struct pool pool;
@@ -278,36 +258,49 @@ static void refuse(const char *pool_text, const char *demand, const char *filter
 	struct err err;
 
 	pool_init(&pool, pool_text);
-	demand_init(&d, &pool.arena, demand, filters, NULL, false);
-	d.launcher = slice_of(launcher);
-	d.guarded = guarded;
-	d.gate_by = by;
+	demand_init(&d, &pool.arena, demand, filters, NULL, how->whole_servers);
+	d.no_ipv4 = how->no_ipv4;
+	d.no_ipv6 = how->no_ipv6;
+	d.launcher = how->launcher;
+	d.guarded = how->guarded;
+	d.gate_by = how->gate_by;
 	err_clear(&err);
-	assert_int_equal(
-		placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err), ERR_REFUSED);
+	assert_int_equal(pool_place(&pool, &d, &p, &err), ERR_REFUSED);
 	if (strcmp(err.msg, says) != 0)
-		fail_msg("%s says %s", pool_text, err.msg);
+		fail_msg("%s in %s says %s", demand, pool_text, err.msg);
 	pool_release(&pool);
+}
+
+TEST(test_sentences)
+{
+	for (size_t i = 0; i < COUNT(rows); i++)
+		refuse(rows[i].pool, rows[i].demand, rows[i].filters,
+			&(struct demand){.whole_servers = rows[i].whole,
+				.no_ipv4 = rows[i].reach == ONLY_IPV6,
+				.no_ipv6 = rows[i].reach == ONLY_IPV4},
+			rows[i].says);
 }
 
 TEST(test_closed_sentences)
 {
 	for (size_t i = 0; i < COUNT(closed); i++)
-		refuse(closed[i].pool, closed[i].demand, closed[i].filters, closed[i].launcher,
-			false, GATE_BY_ANY, closed[i].says);
+		refuse(closed[i].pool, closed[i].demand, closed[i].filters,
+			&(struct demand){.launcher = slice_of(closed[i].launcher)}, closed[i].says);
 }
 
 TEST(test_unguarded_sentences)
 {
 	for (size_t i = 0; i < COUNT(unguarded); i++)
-		refuse(unguarded[i].pool, "app a 1 50%", NULL, "x", true, GATE_BY_ANY,
+		refuse(unguarded[i].pool, "app a 1 50%", NULL,
+			&(struct demand){.launcher = SLICE("x"), .guarded = true},
 			unguarded[i].says);
 }
 
 TEST(test_sentences_of_other_gates)
 {
 	for (size_t i = 0; i < COUNT(other_gates); i++)
-		refuse(other_gates[i].pool, "app a 1 50%", NULL, "x", false, other_gates[i].by,
+		refuse(other_gates[i].pool, "app a 1 50%", NULL,
+			&(struct demand){.launcher = SLICE("x"), .gate_by = other_gates[i].by},
 			other_gates[i].says);
 }
 

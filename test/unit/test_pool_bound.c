@@ -39,7 +39,7 @@ static const char *placed(const char *demand, const char *filters, const struct 
 
 	demand_init(&d, &pool.arena, demand, filters, NULL, false);
 	d.bound = bound;
-	rc = placement_find(&pool.inv, &pool.use, &d, &pool.arena, &p, &err);
+	rc = pool_place(&pool, &d, &p, &err);
 	if (rc != 0)
 		return arena_fmt(&pool.arena, "%s: %s", err.reason, err.msg);
 	for (size_t i = 0; i < p.n_holds; i++)
