@@ -139,7 +139,6 @@ static int read_request(const struct json *j, const struct json_node *req, struc
 	r->dry_run = json_is(dry, JSON_TRUE);
 	r->graceless = json_int(j, json_get(j, options, SLICE("gracePeriodSeconds")), &grace) &&
 		       grace == 0;
-	err_clear(err);
 	return read_operation(op, &r->operation, err);
 }
 
