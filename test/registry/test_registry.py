@@ -148,6 +148,19 @@ def test_platforms_that_disagree(registry, spec):
     assert program_of(after)[0] == ["python-x86"]
 
 
+def test_as_many_platforms_as_may_be(registry):
+    """Each is read by itself: together their documents are longer than one question's may be."""
+    same, other = ((*registry.manifest(registry.config([word], history=["x" * 450000])), "linux", "amd64") for word in ("python", "pytorn"))
+    registry.index([same] * 12)
+    status, after, err = inject(registry, a_pod(registry))
+    assert status == 0, err
+    assert program_of(after)[0] == ["python"]
+    registry.index([same] * 11 + [other])
+    refused(registry, a_pod(registry), "something else on each of the platforms")
+    registry.index([same] * 13)
+    refused(registry, a_pod(registry), "too many of the platforms")
+
+
 def test_an_image_for_windows(registry):
     registry.image(["python"], os_name="windows")
     refused(registry, a_pod(registry), "no image for Linux")
