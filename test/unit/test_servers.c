@@ -279,6 +279,32 @@ TEST(test_edit_outcomes)
 	assert_false(says(&fix, "a", "four"));
 }
 
+/* Nobody knows what became of a write, and the look at what is there brings what no second try
+ * would mend: it is said at once. */
+TEST(test_looks_that_end_edits)
+{
+	static const struct {
+		int status;
+		const char *text;
+		int rc;
+	} cases[] = {{403, "{\"kind\":\"Status\",\"reason\":\"Forbidden\",\"code\":403}", ERR_IO},
+		{200, "{\"metadata\":", ERR_SYNTAX}, {200, "[]", ERR_SYNTAX},
+		{200,
+			"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUServer\","
+			"\"metadata\":{\"name\":\"a\",\"uid\":\"u\",\"resourceVersion\":\"900\"},"
+			"\"spec\":{},\"status\":{\"claims\":7}}",
+			ERR_INVALID}};
+	struct say s = {.message = "one"};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		kube_store_fault(fix.store, STORE_FAIL, "PUT", STATUS_OF("a"), 0, 1);
+		api_expect(fix.api, "GET", STORE_SERVERS "/a", cases[i].status, cases[i].text);
+		assert_int_equal(edit(&fix, "a", &s, 5000), cases[i].rc);
+		assert_int_equal(api_seen_of(fix.api, "PUT", STATUS_OF("a")), i + 1);
+		assert_int_equal(api_seen_of(fix.api, "GET", STORE_SERVERS "/a"), i + 1);
+	}
+}
+
 TEST(test_unreadable)
 {
 	struct say s = {.message = "x"};
@@ -868,8 +894,8 @@ TEST(test_elsewhere_beside_a_gap)
 	arena_release(&a);
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_spread_ends, test_elsewhere_beside_a_gap,
-	test_the_picture_follows, test_edits, test_edit_after_others,
+TESTS_BETWEEN(set_up, tear_down, test_looks_that_end_edits, test_spread_ends,
+	test_elsewhere_beside_a_gap, test_the_picture_follows, test_edits, test_edit_after_others,
 	test_only_the_api_server_says_gone, test_edit_outcomes, test_unreadable,
 	test_unreadable_versions, test_unreadable_is_told_once, test_api_server_in_trouble,
 	test_unreadable_for_a_moment, test_unreadable_answer, test_list_and_commits,
