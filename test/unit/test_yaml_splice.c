@@ -84,6 +84,15 @@ TEST(edits)
 			ADD("/m/x/z", "2"),
 			"b: &b\r\n  x:\r\n    w: 1\r\nm:\r\n  x: # b\r\n    w: 1\r\n    z: 2\r\n  "
 			"k: 1\r\n"},
+		/* what stood in block style cannot in a line */
+		{"a: &a\n  x:\n  - 1\n  y: {z: 2}\nb: [*a] # b\nc: *a\n", ADD("/b/0/w", "3"),
+			"a: &a\n  x:\n  - 1\n  y: {z: 2}\nb: [{x: [1], y: {z: 2}, w: 3}] # b\nc: "
+			"*a\n"},
+		{"a: &a\n  x:\n  - 1\n  y: {z: 2}\nb: [*a] # b\nc: *a\n", REMOVE("/a"),
+			"b: [{x: [1], y: {z: 2}}] # b\nc:\n  x:\n  - 1\n  y: {z: 2}\n"},
+		/* an alias in what is copied is one more */
+		{"x: &x [1]\na: &a {y: *x}\nb: *a\n",
+			ADD("/b/z", "2") "," REMOVE("/a") "," REMOVE("/x"), "b: {y: [1], z: 2}\n"},
 		{"a: &a |\n  x\n  y\nb: [*a] # b\nc:\n- *a # c\n", REMOVE("/a"),
 			"b: [\"x\\ny\\n\"] # b\nc:\n- | # c\n  x\n  y\n"},
 		/* brackets */
