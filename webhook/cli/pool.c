@@ -67,15 +67,6 @@ __attribute__((format(printf, 1, 2))) static void complain(const char *fmt, ...)
 	(void)fprintf(stderr, "poolgate pool: %s\n", line.msg);
 }
 
-static int print(const struct buf *out)
-{
-	if (fwrite(out->data ? out->data : "", 1, out->len, stdout) == out->len &&
-		fflush(stdout) == 0)
-		return POOL_DONE;
-	complain("cannot write to standard output");
-	return POOL_UNREADABLE;
-}
-
 /* Ask the server. 0 when an answer of any status came. */
 static int ask(const char *server, const char *method, const char *path, struct slice body,
 	struct http_response *ret, struct err *err)
@@ -192,8 +183,8 @@ static int show(const struct options *o)
 		complain("%s: %s", o->pool ? o->pool : o->server, err.msg);
 		code = POOL_UNREADABLE;
 	}
-	if (code == 0)
-		code = print(o->json ? &json : &table);
+	if (code == 0 && !usage_print("pool", o->json ? &json : &table))
+		code = POOL_UNREADABLE;
 	buf_release(&table);
 	buf_release(&json);
 	return code;
@@ -236,7 +227,7 @@ static int release(const struct options *o)
 	} else if (!o->json) {
 		(void)printf("released %s\n", o->pod ? o->pod : o->uid);
 	} else {
-		code = print(&res.body);
+		code = usage_print("pool", &res.body) ? POOL_DONE : POOL_UNREADABLE;
 	}
 	buf_release(&res.body);
 	buf_release(&body);

@@ -95,10 +95,10 @@ static int report(const struct doctor_facts *f, bool json)
 	buf_init(&out, REPORT_MAX);
 	doctor_judge_all(f, &r);
 	doctor_print(&r, json, &out);
-	if (a.failed || out.failed)
+	if (a.failed)
 		code = complain("out of memory");
-	else if (fwrite(out.data, 1, out.len, stdout) != out.len || fflush(stdout) != 0)
-		code = complain("cannot write to standard output");
+	else if (!usage_print("doctor", &out))
+		code = DOCTOR_NO_ANSWER;
 	else
 		code = doctor_count(&r, DOCTOR_WRONG) ? DOCTOR_FOUND : DOCTOR_FINE;
 	buf_release(&out);
