@@ -68,6 +68,7 @@ static inline void buf_char(struct buf *b, char c)
 	b->data[b->len] = '\0';
 }
 
+/* Append a number in decimal digits, or as printf writes. */
 void buf_u64(struct buf *b, uint64_t n);
 void buf_i64(struct buf *b, int64_t n);
 void buf_fmt(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

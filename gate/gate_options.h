@@ -68,7 +68,6 @@ int gate_serve_options_read(
 	int argc, char **argv, struct gate_serve_options *ret, struct log *log, struct err *err);
 int gate_connect_options_read(
 	int argc, char **argv, struct gate_connect_options *ret, struct log *log, struct err *err);
-
 int gate_gpus_options_read(
 	int argc, char **argv, struct gate_gpus_options *ret, struct log *log, struct err *err);
 

@@ -42,6 +42,7 @@ int kube_config_load(const char *path, struct kube_config *ret, struct err *err)
  * person's own call may say so. */
 int kube_config_verifies(const struct kube_config *c, struct err *err);
 
+/* Close its files, free the rest. */
 void kube_config_release(struct kube_config *c);
 
 /* The token to present now, into ret, which is inited here and released by the caller in every

@@ -23,6 +23,7 @@ struct https_url {
 	struct slice rest; /* path and query, "/" in front; "" for none */
 };
 
+/* False: it is no such URL. The slices point into text. */
 bool https_url_read(struct slice text, struct https_url *ret);
 
 /* Is it a host as such a URL gives it: in small letters, with its port unless that is 443? */

@@ -151,6 +151,7 @@ void http_server_drain_begin(struct http_server *s);
  * True when nothing had to be given up. NULL-safe. */
 bool http_server_stop(struct http_server *s, unsigned timeout_ms);
 
+/* What it has counted so far. Any thread. */
 void http_server_stats(const struct http_server *s, struct http_stats *ret);
 
 /* A decoded value of the query ("timeout" in "?timeout=5s"), or NULL. In handle() only; lives as

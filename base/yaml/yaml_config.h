@@ -59,6 +59,7 @@ int yaml_get_int(const struct yaml_node *map, const char *key, int64_t min, int6
 int yaml_as_int(
 	const struct yaml_node *node, int64_t min, int64_t max, int64_t *ret, struct err *err);
 
+/* true or false, as yaml_scalar.h has it. */
 int yaml_get_bool(const struct yaml_node *map, const char *key, bool *ret, struct err *err);
 int yaml_as_bool(const struct yaml_node *node, bool *ret, struct err *err);
 

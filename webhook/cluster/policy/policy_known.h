@@ -22,6 +22,7 @@ struct known {
 	bool whole; /* a list has been read to its end */
 };
 
+/* Free all entries. */
 void known_release(struct known *k);
 
 /* A list begins, and is complete: what it did not show is gone. */

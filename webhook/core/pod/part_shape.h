@@ -25,6 +25,7 @@ struct shape_reader {
 	bool bad; /* no shape, or too dear; sticks */
 };
 
+/* Begin with the first; shapes and arena are borrowed. */
 struct shape_reader shape_reader(struct slice shapes, struct arena *a);
 
 /* Take the next shape and append the values that the object has at its places, so that the same

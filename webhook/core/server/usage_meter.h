@@ -42,6 +42,7 @@ bool usage_meter_see(struct usage_meter *m, const struct server_object *o, int64
 typedef const char *usage_policy_fn(void *ctx, const char *namespace);
 void usage_meter_end(struct usage_meter *m, usage_policy_fn *policy, void *ctx);
 
+/* The sums so far: the meter's own, which the end of a look changes. */
 const struct usage_totals *usage_meter_totals(const struct usage_meter *m);
 
 #endif

@@ -34,6 +34,7 @@ struct plain_listeners {
 	struct http_server *main; /* guarded by lock; see plain_listeners_show */
 };
 
+/* Empty, with its lock; and the lock given back, when no listener runs any more. */
 void plain_listeners_init(struct plain_listeners *p);
 void plain_listeners_release(struct plain_listeners *p);
 
