@@ -106,7 +106,7 @@ def test_no_two_things_of_one_name():
     homes = {}
     for path in floors.sources_of(ROOT):
         if path.endswith(".h") and not path.endswith("_impl.h"):
-            for name in re.findall(r"^(?:struct|enum) (\w+) \{", read(path), re.M):
+            for name in re.findall(r"^\s*(?:struct|enum) (\w+) \{", read(path), re.M):
                 homes.setdefault(name, []).append(path)
     twice = {name: paths for name, paths in homes.items() if len(paths) > 1}
     assert not twice, twice

@@ -182,7 +182,7 @@ static void note_known(const struct servers *s, struct server_entry *e)
 {
 	for (size_t i = 0; i < SERVER_LISTS; i++)
 		if (e->known[i].list != s->lists[i])
-			e->known[i] = (struct known){s->lists[i], entry_number(e)};
+			e->known[i] = (struct known_before){s->lists[i], entry_number(e)};
 }
 
 bool servers_put(struct servers *s, struct held *h)

@@ -46,7 +46,7 @@ struct server_entry {
 	uint64_t listed;     /* number of the watch's list that has shown it last */
 	/* What was known when a list began, once that has changed since: the number of the list,
 	 * and that of held. See servers_known(). */
-	struct known {
+	struct known_before {
 		uint64_t list, number;
 	} known[SERVER_LISTS];
 	size_t index;  /* in inv.servers, when placed; it stays */

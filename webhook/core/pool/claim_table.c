@@ -170,7 +170,7 @@ static const char *put_str(char **at, const char *s)
 struct claim_entry *claim_entry_new(const struct claim *c, enum key_kind kind)
 {
 	size_t size = sizeof(struct claim_entry) +
-		      c->n_parts * (sizeof(struct claim_part) + sizeof(struct place)) +
+		      c->n_parts * (sizeof(struct claim_part) + sizeof(struct claim_place)) +
 		      strlen(c->key) + strlen(c->namespace) + strlen(c->name) + 3;
 	struct claim_entry *e;
 	char *at;
@@ -183,7 +183,7 @@ struct claim_entry *claim_entry_new(const struct claim *c, enum key_kind kind)
 	e->kind = kind;
 	e->claim = *c;
 	e->claim.parts = (struct claim_part *)(e + 1);
-	e->places = (struct place *)(e->claim.parts + c->n_parts);
+	e->places = (struct claim_place *)(e->claim.parts + c->n_parts);
 	at = (char *)(e->places + c->n_parts);
 	e->claim.key = put_str(&at, c->key);
 	e->claim.namespace = put_str(&at, c->namespace);

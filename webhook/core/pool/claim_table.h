@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core: the claims of the in-memory ledger, found by key, by pod and by ticket, and listed by age.
- * Balanced trees (the C library's tsearch), so that keys which strangers choose cannot make it
- * slow. Not thread-safe. */
+/* core: the claims of the in-memory ledger, found by key, by pod and by their take's ticket, and
+ * listed by age. Balanced trees (the C library's tsearch), so that keys which strangers choose
+ * cannot make it slow. Not thread-safe. */
 #ifndef WEBHOOK_CORE_POOL_CLAIM_TABLE_H
 #define WEBHOOK_CORE_POOL_CLAIM_TABLE_H
 
@@ -12,7 +12,7 @@
 enum key_kind { KEY_UID, KEY_NAME, KEY_REVIEW };
 
 /* Where a claim's part is in the inventory in force. */
-struct place {
+struct claim_place {
 	size_t server;
 	size_t gpu; /* among all GPUs of the inventory */
 };
@@ -20,7 +20,7 @@ struct place {
 struct claim_entry {
 	struct claim claim; /* strings and parts live in the entry's own block of memory */
 	struct claim_entry *older, *newer; /* in the order of taken_ms */
-	struct place *places;              /* of the parts */
+	struct claim_place *places;        /* of the parts */
 	int64_t taken_ms;                  /* monotonic: when the last reply was given from it */
 	uint64_t ticket; /* of the take that made it; 0: can no longer be undone */
 	enum key_kind kind;

@@ -170,7 +170,7 @@ static void count(struct snapshot *s, const struct claim_entry *e, bool add)
 	const uint32_t one = add ? 1 : -1u; /* sums wrap: minus one */
 
 	for (size_t i = 0; i < e->claim.n_parts; i++) {
-		const struct place *at = &e->places[i];
+		const struct claim_place *at = &e->places[i];
 		uint64_t bytes = add ? e->claim.parts[i].bytes : -e->claim.parts[i].bytes;
 
 		s->claimed[at->gpu] += bytes;
