@@ -352,6 +352,17 @@ TEST(test_copies)
 					 &pool.arena, &more),
 			cases[i].want);
 		assert_false(more);
+		/* who ends early says so, wherever that is */
+		for (uint64_t budget = 1; budget <= 300; budget++) {
+			struct usage hurried = pool.use;
+			size_t n;
+
+			hurried.budget = budget;
+			n = placement_copies(
+				&pool.inv, &hurried, &d, cases[i].limit, &pool.arena, &more);
+			assert_true(n <= cases[i].want && (more || n == cases[i].want));
+			assert_false(more && n == cases[i].limit);
+		}
 		pool_release(&pool);
 	}
 }
