@@ -10,7 +10,6 @@
 #include "webhook/cluster/claims/claims_impl.h"
 #include "webhook/edge/metrics/metrics.h"
 
-#define PATH_BYTES 2048
 /* Questions of one round: what is answered is written before the next. */
 #define QUESTIONS_MAX 256
 #define SILENT_MAX 8
@@ -39,7 +38,6 @@ enum pod_answer claims_ask(struct kube *k, const struct holder *h, struct kube_a
 	struct kube_answer own = {0}, *answer = ret ? ret : &own;
 	enum pod_answer said = ANSWER_NONE;
 	struct err err = {0};
-	struct buf path;
 	int rc;
 
 	*answer = (struct kube_answer){0};
@@ -50,16 +48,12 @@ enum pod_answer claims_ask(struct kube *k, const struct holder *h, struct kube_a
 	 * these with a 404. */
 	if (!text_dns_label(slice_of(h->namespace)) || !text_dns_subdomain(slice_of(h->name)))
 		return ANSWER_GONE;
-	buf_init(&path, PATH_BYTES);
-	kube_path(&path, "/api/v1", h->namespace, "pods", h->name, NULL);
-	if (!path.failed) {
-		rc = kube_get(k, path.data, CLAIMS_CALL_MS, answer, &err);
-		if (rc == 0)
-			said = read_answer(h, answer);
-		else if (kube_says_gone(rc, &err))
-			said = ANSWER_GONE;
-	}
-	buf_release(&path);
+	rc = kube_get_at(k, (struct kube_place){"/api/v1", h->namespace, "pods", h->name, NULL},
+		CLAIMS_CALL_MS, answer, &err);
+	if (rc == 0)
+		said = read_answer(h, answer);
+	else if (kube_says_gone(rc, &err))
+		said = ANSWER_GONE;
 	if (!ret)
 		kube_answer_release(&own);
 	return said;

@@ -7,7 +7,6 @@
 #include "webhook/cluster/claims/claims_impl.h"
 #include "webhook/core/pod/late.h"
 
-#define PATH_BYTES 2048
 #define BODY_BYTES 1024
 /* Of one round: the next writes more. */
 #define SINCE_MAX 64
@@ -42,24 +41,20 @@ static void write_one(void *ctx, size_t i)
 	struct sighting *s = ctx;
 	struct claims *c = s->c;
 	struct holder *h = s->who[i];
-	struct kube_call call = {
-		.method = "PATCH", .content_type = KUBE_MERGE_PATCH, .timeout_ms = CLAIMS_CALL_MS};
-	struct buf path, body;
+	struct buf body;
+	const struct kube_call call = {.method = "PATCH",
+		.at = {"/api/v1", h->namespace, "pods", h->name, NULL},
+		.content_type = KUBE_MERGE_PATCH,
+		.text = &body,
+		.timeout_ms = CLAIMS_CALL_MS};
 	struct err err = {0};
 	int rc;
 
 	if (duty_stopping(c->self))
 		return;
-	buf_init(&path, PATH_BYTES);
 	buf_init(&body, BODY_BYTES);
-	kube_path(&path, "/api/v1", h->namespace, "pods", h->name, NULL);
 	write_body(s->pod[i], &body);
-	call.path = path.data;
-	call.body = buf_as_slice(&body);
-	rc = path.failed || body.failed
-		     ? err_set(&err, ERR_NOMEM, "out of memory for an annotation")
-		     : kube_do(c->cfg->kube, &call, NULL, &err);
-	buf_release(&path);
+	rc = kube_do(c->cfg->kube, &call, NULL, &err);
 	buf_release(&body);
 	h->rest->since_ms = clock_ms() + (rc == ERR_REFUSED ? REFUSED_MS : AGAIN_MS);
 	if (rc < 0 && rc != ERR_CONFLICT && !kube_says_gone(rc, &err))

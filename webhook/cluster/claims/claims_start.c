@@ -223,7 +223,6 @@ void start_all(struct queueing *q)
 
 /* ---- why the others wait ---- */
 
-#define PATH_BYTES 2048
 #define BODY_BYTES 8192
 #define WHY_BYTES 900
 /* Of one round: the next tells more. Nobody is told anything twice within this. */
@@ -304,22 +303,18 @@ static void write_body(const struct pod_waiting *pod, bool first, bool yes, cons
 static int write_condition(struct claims *c, const struct holder *h, const struct pod_waiting *pod,
 	enum queue_verdict v, struct slice text, struct err *err)
 {
-	struct buf path, body;
-	struct kube_call call = {.method = "PATCH",
+	struct buf body;
+	const struct kube_call call = {.method = "PATCH",
+		.at = {"/api/v1", h->namespace, "pods", h->name, "status"},
 		.content_type = KUBE_STRATEGIC_PATCH,
+		.text = &body,
 		.timeout_ms = CLAIMS_CALL_MS};
 	int rc;
 
-	buf_init(&path, PATH_BYTES);
 	buf_init(&body, BODY_BYTES);
-	kube_path(&path, "/api/v1", h->namespace, "pods", h->name, "status");
 	write_body(pod, !pod->said.at && !h->rest->why_reason, v == QUEUE_START, reason_of(v), text,
 		&body);
-	call.path = path.data;
-	call.body = buf_as_slice(&body);
-	rc = path.failed || body.failed ? err_set(err, ERR_NOMEM, "out of memory for a condition")
-					: kube_do(c->cfg->kube, &call, NULL, err);
-	buf_release(&path);
+	rc = kube_do(c->cfg->kube, &call, NULL, err);
 	buf_release(&body);
 	return rc;
 }

@@ -20,7 +20,6 @@
 #define EVICT_AGAIN_MS 60000
 /* Not by this leader. */
 #define NEVER_MS INT64_MAX
-#define PATH_BYTES 2048
 #define BODY_BYTES 4096
 #define NOTE_BYTES 2048
 /* Of the scheduler's message, which an Event has to hold. */
@@ -182,19 +181,16 @@ static void write_body(const struct kube_answer *pod, struct buf *out)
 static int post(
 	struct claims *c, const struct holder *h, const struct kube_answer *pod, struct err *err)
 {
-	struct kube_call call = {.method = "POST", .timeout_ms = CLAIMS_CALL_MS};
-	struct buf path, body;
+	struct buf body;
+	const struct kube_call call = {.method = "POST",
+		.at = {"/api/v1", h->namespace, "pods", h->name, "eviction"},
+		.text = &body,
+		.timeout_ms = CLAIMS_CALL_MS};
 	int rc;
 
-	buf_init(&path, PATH_BYTES);
 	buf_init(&body, BODY_BYTES);
-	kube_path(&path, "/api/v1", h->namespace, "pods", h->name, "eviction");
 	write_body(pod, &body);
-	call.path = path.data;
-	call.body = buf_as_slice(&body);
-	rc = path.failed || body.failed ? err_set(err, ERR_NOMEM, "out of memory for an eviction")
-					: kube_do(c->cfg->kube, &call, NULL, err);
-	buf_release(&path);
+	rc = kube_do(c->cfg->kube, &call, NULL, err);
 	buf_release(&body);
 	return rc;
 }
