@@ -280,7 +280,6 @@ TEST(test_who_waits_where_nobody_has_counted)
 	static const char *const cases[][2] = {{"none", "{}"}, {"null", "{'waiting':null}"},
 		{"word", "{'waiting':'1'}"}, {"less", "{'waiting':-1}"},
 		{"most", "{'waiting':4294967295}"}};
-	struct accounts *x = ledger_kube_accounts(fix.r.ledger);
 	int64_t end = clock_ms() + 20000;
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
