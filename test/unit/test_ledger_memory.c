@@ -701,5 +701,5 @@ TEST(test_caps_are_over_all_namespaces)
 
 TESTS_BETWEEN(NULL, tear_down, test_caps_are_over_all_namespaces, test_take, test_identity,
 	test_names_are_bounded, test_dry_run, test_undo, test_release, test_ttl,
-	test_ttl_of_each_operation, test_counts,
-	test_deadline, test_swap, test_renamed, test_bound, test_many, test_threads, test_no_memory)
+	test_ttl_of_each_operation, test_counts, test_deadline, test_swap, test_renamed, test_bound,
+	test_many, test_threads, test_no_memory)
