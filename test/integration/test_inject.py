@@ -371,6 +371,18 @@ def test_annotations_that_are_no_strings_are_said():
         (7, "poolgate.io/launcher is a sequence"), (8, "poolgate.io/gpu-model is a number"))]
 
 
+def test_warnings_of_the_webhook_are_said():
+    """All that the API server's client would be told, each on a line of its own that names the pod."""
+    on = "auto-management/bitfusion: all"
+    pods = [(f"{{name: a, annotations: {{{on}}}}}", "", "auto-management/bitfusion is on, but no container asks for bitfusion.io/gpu-amount; nothing is injected"),
+            (f"{{name: b, annotations: {{{on}}}}}", ", resources: {limits: {bitfusion.io/gpu-amount: 1}}",
+             "not injected: set the annotations bitfusion-client/os and bitfusion-client/version")]
+    text = "---\n".join(f"kind: Pod\nmetadata: {meta}\nspec:\n  containers: [{{name: c, image: i, command: [x]{more}}}]\n" for meta, more, _ in pods)
+    status, out, err = cli.inject(text.encode())
+    assert (status, out.decode()) == (0, text)
+    assert err.splitlines() == [f"poolgate inject: standard input:{line}: Pod/{name}: warning: {says}" for line, name, (_, _, says) in zip((1, 6), "ab", pods)]
+
+
 def test_names_of_others_are_safe_to_print():
     """No text of a manifest moves the cursor or changes colours."""
     for verb, plan in ((cli.inject, ""), (cli.inject, '"poolgate.io/plan": "{\\u001b", '), (cli.uninject, '"poolgate.io/plan": "{\\u001b", ')):
