@@ -2,6 +2,7 @@
 /* core: usage as a text: read, added to, written (law P7). */
 #include "webhook/core/server/usage_record.h"
 
+#include "base/list.h"
 #include "base/rfc3339.h"
 #include "base/text.h"
 
@@ -29,20 +30,6 @@ int usage_row_compare(const struct usage_row *r, const char *namespace, const ch
 	int c = strcmp(r->namespace, namespace);
 
 	return c ? c : strcmp(r->model, model);
-}
-
-static bool grow(struct usage_period *p, struct arena *a)
-{
-	size_t room = p->room ? 2 * p->room : 16;
-	struct usage_row *rows = arena_space(a, room, sizeof(*rows));
-
-	if (!rows)
-		return false;
-	if (p->n_rows > 0)
-		memcpy(rows, p->rows, p->n_rows * sizeof(*rows));
-	p->rows = rows;
-	p->room = room;
-	return true;
 }
 
 struct usage_row *usage_row_find(
@@ -74,7 +61,7 @@ struct usage_row *usage_row(
 
 	if (row)
 		return row;
-	if (p->n_rows == p->room && !grow(p, a))
+	if (!LIST_ROOM_IN(a, p->rows, p->n_rows, p->room))
 		return NULL;
 	memmove(&p->rows[at + 1], &p->rows[at], (p->n_rows - at) * sizeof(*p->rows));
 	p->n_rows++;
