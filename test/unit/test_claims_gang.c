@@ -369,6 +369,55 @@ TEST(r19_a_stale_part_of_who_decides)
 	assert_false(status_has(api, "c", "'u1'", 0));
 }
 
+/* And where that is settled: then what names a gang beside it is stale, were it what would decide
+ * for it. */
+TEST(r19_a_stale_part_of_who_decided_and_is_settled)
+{
+	static const struct {
+		const char *what, *part;
+	} stale[] = {
+		{"a part of two, of which another leader has taken back the first",
+			CLAIM_WITH("u1", "g0", "bound", "bb", "'a','b'", "'gang':'u1',",
+				HOLDS("gpu-0", WHOLE))},
+		{"one that would decide, and is open",
+			OF_NEXT("u1", "g0", "b", "gpu-0", "u1", "'open':true,")},
+	};
+	char status[2000];
+
+	for (size_t i = 0; i < COUNT(stale); i++) {
+		print_message("%s\n", stale[i].what);
+		if (i > 0) {
+			claims_api_free(api);
+			api = claims_api_new();
+		}
+		put("a", STATUS(CLAIM_ON("u1", "g0", "bound", "'a'", "gpu-0", WHOLE) "," CLAIM_ON(
+				 "u2", "g1", "bound", "'a'", "gpu-1", WHOLE)));
+		(void)snprintf(status, sizeof(status), STATUS("%s"), stale[i].part);
+		put("b", status);
+		put_gang(OF_TWO, 2);
+		claims_api_run(api);
+		assert_int_equal(let_go('u', 2, SOON), 2);
+		assert_false(status_has(api, "b", "'u1'", 0));
+		assert_true(status_has(api, "a", "'u1'", 0));
+	}
+}
+
+/* Its leader has died when it had settled the first part of it: the second is settled, too, whoever
+ * follows it yet. */
+TEST(r19_half_settled_and_one_more_follows)
+{
+	put("a", STATUS(CLAIM_WITH(
+			 "u1", "g0", "bound", "aa", "'a','b'", "", HOLDS("gpu-0", WHOLE))));
+	put("b", STATUS(CLAIM_WITH("u1", "g0", "bound", "aa", "'a','b'", "'gang':'u1',",
+			 HOLDS("gpu-0", WHOLE))));
+	put("c", STATUS(OF_NEXT("u2", "g1", "c", "gpu-0", "u1", "")));
+	put_gang(PLAN_GANG("g", "2", "2", "100"), 2);
+	claims_api_run(api);
+	assert_int_equal(let_go('u', 2, SOON), 2);
+	assert_false(status_has(api, "b", "'gang'", 0));
+	assert_true(status_has(api, "c", "'u2'", 0));
+}
+
 /* And beside the claim of a pod that runs. */
 TEST(r19_a_stale_part_of_who_runs)
 {
@@ -684,6 +733,7 @@ TESTS_BETWEEN(set_up, claims_api_end, r19_nobody_is_torn, r19_a_leader_dies, r19
 	r19_who_decided_follows_another, r19_a_stale_part_beside_a_claim_that_is_decided,
 	r19_a_stale_part_before_a_claim_that_is_decided, r19_what_another_has_begun_is_not_settled,
 	r19_half_taken_back_decides_nothing, r19_a_stale_part_of_who_decides,
+	r19_a_stale_part_of_who_decided_and_is_settled, r19_half_settled_and_one_more_follows,
 	r19_a_stale_part_of_who_runs, w11_who_is_missing_joins_first,
 	w11_who_is_being_deleted_is_not_missing, w11_who_is_gone_by_force_has_his_seat,
 	r19_the_first_of_the_table, w11_who_is_gone_by_force_counts_as_he_asked,

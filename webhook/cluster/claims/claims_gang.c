@@ -20,14 +20,15 @@ static bool decides(const struct holder *h)
 /* Who follows another now decides nothing any more: a leader that stood still has written one more
  * of what the next one has taken back, and decided anew. But a part of that, beside the claim that
  * decides, takes nothing from it; nor makes another part of it, whose first is taken back, a
- * decision. */
+ * decision. Of a claim that is settled on one of its servers the decision is past, whatever names
+ * a gang beside it. */
 bool gang_is_decided(const struct claims *c, const char *gang)
 {
 	const struct holder *first = gang ? claims_find(c, slice_of(gang)) : NULL;
 
 	if (!first || first->n_records == 0)
 		return !gang;
-	return first->begun ? first->closed : !first->gang && !first->open;
+	return first->begun ? first->closed || first->settled : !first->gang && !first->open;
 }
 
 /* Of a claim that is settled on one of its servers somebody has seen the decision, whatever has
