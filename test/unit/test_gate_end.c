@@ -363,6 +363,29 @@ TEST(test_by_address)
 	fixture_release(&f);
 }
 
+/* Another hook puts it on its node's network behind us: the proof does not speak of that. */
+TEST(test_by_address_and_a_plan_that_is_proven)
+{
+	struct plan_key key = {.number = 1, .bytes = "shared"};
+	struct plan_keys *keys = plan_keys_new(NULL);
+	struct fixture f;
+	char *pod, *changed;
+
+	assert_non_null(keys);
+	plan_keys_share(keys, &key, 1, 0);
+	begin(&f, SPEC(BY_ADDRESS));
+	f.world.signer = plan_keys_signer(keys);
+	pod = fixture_inject(&f, POD("", ""));
+	changed = fixture_change(pod, "[{'op':'add','path':'/spec/hostNetwork','value':true}]");
+	assert_int_equal(judge(&f, pod), 0);
+	assert_int_equal(judge(&f, changed), ERR_INVALID);
+	assert_string_equal(f.err.path, "/spec/hostNetwork");
+	free(changed);
+	free(pod);
+	fixture_release(&f);
+	plan_keys_free(keys);
+}
+
 /* ---- another replica, whose gates have other CAs and whose sidecar has another image ---- */
 
 static const struct {
@@ -564,4 +587,5 @@ TEST(test_pull_secret_of_another_replica)
 
 TESTS(test_documents, test_hash, test_admitted_and_taken_back, test_pull_secret,
 	test_pull_secret_of_another_replica, test_guarded, test_refused_when_it_comes,
-	test_by_address, test_another_replica, test_place_of_a_claim, test_as_many_servers_as_ports)
+	test_by_address, test_by_address_and_a_plan_that_is_proven, test_another_replica,
+	test_place_of_a_claim, test_as_many_servers_as_ports)

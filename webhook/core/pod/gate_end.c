@@ -106,6 +106,8 @@ int gate_end_check_create(
 
 	if (a->failed)
 		return err_set(err, ERR_NOMEM, "out of memory");
+	if (plan->by_address && gate_end_network(p, true, err) < 0)
+		return err->code;
 	if (!plan->gate_port)
 		return brings_key(p, a) ? mismatch("the plan knows of no gate, and annotations "
 						   "for its end are there",

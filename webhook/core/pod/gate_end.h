@@ -30,8 +30,9 @@ int gate_end_fits(const struct pod *p, uint16_t port, struct err *err);
 int gate_end_check_plain(const struct pod *p, struct arena *a, struct err *err);
 
 /* A pod with a plan that is being created: without a gate in it there are no such annotations; with
- * one the pod fits, the servers are the plan's, or to come, and CAs are there. Errors of
- * gate_end_fits, ERR_REFUSED "PlanMismatch" with the place, ERR_NOMEM. */
+ * one the pod fits, the servers are the plan's, or to come, and CAs are there. Where gates know it
+ * by its address that is its own. Errors of gate_end_fits, ERR_REFUSED "PlanMismatch" with the
+ * place, ERR_NOMEM. */
 int gate_end_check_create(
 	const struct pod *p, const struct plan *plan, struct arena *a, struct err *err);
 

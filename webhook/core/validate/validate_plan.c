@@ -79,6 +79,7 @@ static int check_placed(struct checking *c)
 					   : "is told its servers, and the plan names none");
 		return err_in(c->err, PLAN_PATH);
 	}
+	/* a replica of before does not say so in the plan */
 	if (c->profile->gate.by_address && gate_end_network(c->pod, true, c->err) < 0)
 		return c->err->code;
 	if (c->profile->gate.port != c->plan->gate_port ||
