@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poolgate doctor` against the real API server: all is well in a sound installation; whatever is broken is told in its own line with a
+"""cli/usage/find_cluster: `poolgate doctor` against the real API server: all is well in a sound installation; whatever is broken is told in its own line with a
 command, and nothing else is; mended, all is well again. It changes nothing, and says what it may not read. No nodes and no controllers: a
 Deployment's and a node's status are written here as they would be. One cluster of its own, `make doctor-test` runs this file alone."""
 import base64

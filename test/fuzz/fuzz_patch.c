@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz: a plan and pods that do not belong together: PLAN NUL SPEC NUL SPEC, the second one that of
- * an update. Whatever they are, every reader of the plan answers with a patch or a sentence. */
+/* core/inject/undo: a plan and pods that do not belong together: PLAN NUL SPEC NUL SPEC, the second
+ * one that of an update. Whatever they are, every reader of the plan answers with a patch or a
+ * sentence. */
 #include "test/fuzz/review_world.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""By address: a pod is who comes from the one address that its claim names, over a plain connection. Peers here have addresses in 127.77.0.0/16."""
+"""gate/guest*, by address: a pod is who comes from the one address that its claim names, over a plain connection. Peers here have addresses in 127.77.0.0/16."""
 import contextlib
 import ctypes
 import fcntl

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gate/connect*, gate/carry: what goes in comes out, whatever ends first, however slow and however many. GATE_GB: how many GB are carried (1)."""
+"""gate/connect*, gate/carry, gate/guest*: what goes in comes out, whatever ends first, however slow and however many. GATE_GB: how many GB are carried (1)."""
 import hashlib
 import os
 import random

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gate/guest*, gate/reviews: only the pod that holds a claim here comes in, and it gets what it holds."""
+"""gate/guest*, gate/reviews, kube/api_ask: only the pod that holds a claim here comes in, and it gets what it holds."""
 import contextlib
 import socket
 import time

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gate/main, gate/child*, gate/process/account, gate/process/family, gate/process/keep: one server process for each claim, and what becomes of it."""
+"""gate/main, gate/child*, gate/connect*, gate/process/account, gate/process/family, gate/process/keep: one server process for each claim, and what becomes of it."""
 import json
 import os
 import shutil

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gate/gpus*: what NVML tells of who uses the GPUs, beside what claims hold: told, and ended where the operator wants that. NVML is played."""
+"""gate/gpus*, gate/process/account: what NVML tells of who uses the GPUs, beside what claims hold: told, and ended where the operator wants that. NVML is played."""
 import contextlib
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad input: each item has a status, a sentence, a line in the log, and leaves the server answering in the same memory."""
+"""webhook/main, bad input: each item has a status, a sentence, a line in the log, and leaves the server answering in the same memory."""
 import json
 import socket
 import ssl

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`poolgate inject` and `uninject` on manifests of every style: twice is once, undone is equal, the server agrees."""
+"""edge/admission/engine: `poolgate inject` and `uninject` on manifests of every style: twice is once, undone is equal, the server agrees."""
 import copy
 import difflib
 import glob

@@ -48,6 +48,19 @@ def test_told(tmp_path, head):
     assert tests_of.tests_of("webhook/core/inject/undo.c", tests_of.tests_in(root), tests_of.told_in(root)) == ["test/unit/test_a.c"]
 
 
+def test_told_of_one_folder_only(tmp_path):
+    root = tree(tmp_path, "probe/run.c", "probe/runtime/host.c", test_a="probe/run*: all of it")
+    assert [breach.split(":")[0] for breach in tests_of.breaches(root)] == ["probe/runtime/host.c"]
+
+
+def test_told_beside_those_of_the_name(tmp_path):
+    root = tree(tmp_path, "base/json/json_get.c", "base/json/json_set.c", "test/unit/test_json.c", "test/unit/test_json_get.c",
+                test_a="base/json/json_get, base/json/json_set")
+    for source, named in (("get", "test_json_get"), ("set", "test_json")):
+        found = tests_of.tests_of(f"base/json/json_{source}.c", tests_of.tests_in(root), tests_of.told_in(root))
+        assert set(found) >= {"test/unit/test_a.c", f"test/unit/{named}.c"} and ("test/unit/test_json.c" in found) == (source == "set")
+
+
 @pytest.mark.parametrize("head", ["undo: a word without a room", "test/unit/core/inject/undo is a place of tests"])
 def test_not_told(tmp_path, head):
     assert "no test" in tests_of.breaches(tree(tmp_path, "webhook/core/inject/undo.c", test_a=head))[0]

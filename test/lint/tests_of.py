@@ -46,19 +46,21 @@ def sources_in(root):
 
 def meant(path, told):
     """Whether a first comment's word is of this source."""
-    return any(fnmatch.fnmatchcase(path[:-len(".c")], start + told) for start in ("", "webhook/"))
+    folder, name = os.path.split(path[:-len(".c")])
+    in_folder, pattern = os.path.split(told)
+    return folder in (in_folder, "webhook/" + in_folder) and fnmatch.fnmatchcase(name, pattern)
 
 
 def tests_of(path, tests, told):
-    """The files that test this source: of its whole name, or that name it, if there are such, else of its family."""
+    """The files that test this source: that name it, of its whole name, and of its family where no file has the whole name."""
     folders, own = path.split("/")[:-1], os.path.basename(path)[:-len(".c")]
-    named = [file for name, files in told.items() if meant(path, name) for file in files]
+    found = [file for name, files in told.items() if meant(path, name) for file in files]
     for wanted in (own, own.split("_")[0]):
-        found = named + [file for test, files in tests.items() for file in files
-                         if re.match(rf"(?:(?:{'|'.join(folders)})_)?{re.escape(wanted)}s?(?:_|\Z)", test)]
-        if found:
-            return sorted(set(found))
-    return []
+        called = [file for test, files in tests.items() for file in files
+                  if re.match(rf"(?:(?:{'|'.join(folders)})_)?{re.escape(wanted)}s?(?:_|\Z)", test)]
+        if called:
+            break
+    return sorted({*found, *called})
 
 
 def breaches(root):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics: what they say after known reviews, in the text and in a real Prometheus that scrapes the running program; that nobody
+"""edge/metrics/process, the metrics: what they say after known reviews, in the text and in a real Prometheus that scrapes the running program; that nobody
 can make new series; that the dashboard's and the alerts' queries find what they ask for.
 
 PICTURES=FOLDER draws the dashboard's panels from what Prometheus recorded during half a minute of load (`make metrics-test

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each check of gpuprobe is made to fail, by faults.py: it says so, and so do verdict, JSON and text."""
+"""probe/run*: each check of gpuprobe is made to fail, by faults.py: it says so, and so do verdict, JSON and text."""
 import concurrent.futures
 
 import pytest

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/inject/mutate: pods that nobody expects: nulls, escapes, repeated names, very large ones,
- * second requests. */
+/* core/inject/mutate, core/inject/reinject: pods that nobody expects: nulls, escapes, repeated
+ * names, very large ones, second requests. */
 #include <cjson/cJSON.h>
 
 #include "test/unit/core_fixture.h"

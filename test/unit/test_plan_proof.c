@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/pod/plan_proof, core/pod/part_shape, with mutate and validate: one replica writes a plan,
- * another, with another configuration, judges it. */
+/* core/pod/plan_proof, core/pod/part_shape, net/mac, with mutate and validate: one replica writes a
+ * plan, another, with another configuration, judges it. */
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
 

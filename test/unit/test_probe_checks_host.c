@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the checks without CUDA. Each has facts with which it passes, and facts that make it fail.
- */
+/* The checks without CUDA, and probe/runtime/host_xid. Each has facts with which it passes, and
+ * facts that make it fail. */
 #include <math.h>
 
 #include "probe/check/checks_host.h"

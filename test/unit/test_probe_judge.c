@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: the probe's verdict. Each way to lose a required check, or its figures, must take the pass
- * away. */
+/* probe/result/report_judge, probe/result/codes: the probe's verdict. Each way to lose a required
+ * check, or its figures, must take the pass away. */
 #include <math.h>
 
 #include "test/unit/probe_report_fixture.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: probe/runtime/rt_dlopen and kernel_image, and what the fake runtime says of its devices. */
+/* probe/runtime/rt_dlopen, probe/runtime/kernel_image, and what the fake runtime says of its
+ * devices. */
 #include "probe/kernels/kernels.h"
 #include "test/unit/fake_rt.h"
 #include "test/unit/test.h"

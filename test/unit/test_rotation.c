@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* unit: certs/rotation, a table of states and the action each asks for; then a whole rotation, step
- * by step. */
+/* certs/rotation, certs/ossl: a table of states and the action each asks for; then a whole
+ * rotation, step by step. */
 #include "certs/rotation.h"
 #include "test/unit/test.h"
 
