@@ -42,6 +42,15 @@ FIXTURE(set_up)
 	return 0;
 }
 
+/* Nothing is left where cgroups were made. */
+FIXTURE(tear_down)
+{
+	if (is_there("mnt/a"))
+		drop("mnt/a");
+	drop("mnt");
+	return scratch_end(state);
+}
+
 /* In mounts MOUNT stands for the place of ours. */
 static int find(const char *cgroup, const char *mounts, struct cgroup_home *ret, struct err *err)
 {
@@ -161,5 +170,5 @@ TEST(test_whose_a_process_is)
 	assert_true(folder[home.mount] == '/' || folder[home.mount] == '\0');
 }
 
-TESTS_BETWEEN(set_up, scratch_end, test_where_there_is_none, test_where_they_cannot_be_ended,
+TESTS_BETWEEN(set_up, tear_down, test_where_there_is_none, test_where_they_cannot_be_ended,
 	test_one_of_a_claim, test_whose_a_process_is)
