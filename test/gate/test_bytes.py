@@ -213,11 +213,13 @@ def test_silent_peers(make):
     pod = world.holder()
     began = time.monotonic()
     silent = strangers(world, 100)
+    all_there = time.monotonic()
     # Their own places are taken; a peer at another address has others.
     until(lambda: world.refused("busy") == 36, "refusals")
     assert world.metric('connections{stage="waiting"}') == 64
     until(lambda: world.metric('connections{stage="waiting"}') == 0, "end of the silent ones")
-    assert 9.5 < time.monotonic() - began < 9.5 + WAIT_S
+    ended = time.monotonic()
+    assert ended - began > 9.5 and ended - all_there < 10 + 5 * servers.SLOW
     assert world.refused("handshake") == 64 and pod.env()
     for s in silent:
         s.close()
