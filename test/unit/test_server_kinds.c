@@ -29,7 +29,9 @@ TEST(one_kind_for_servers_that_differ_by_name_address_and_labels)
 	assert_int_equal(k.servers[1].n_gpus, 2);
 	assert_string_equal(k.servers[7].launchers[0], "b");
 	assert_true(k.servers[8].guarded && !k.servers[1].guarded);
+	assert_int_equal(k.servers[1].gate_by, GATE_BY_ANY);
 	assert_int_equal(k.servers[9].gate_by, GATE_BY_ADDRESS);
+	assert_int_equal(k.servers[10].gate_by, GATE_BY_TOKEN);
 	server_kinds_release(&k);
 }
 
