@@ -16,9 +16,9 @@ static struct x509_pair ca;      /* for example.org, localhost, 10.0.0.7 and ::1
 static struct x509_pair serving; /* its names, 10 days */
 static struct certs_names names;
 
-/* OpenSSL's queue is per thread: what one call leaves would be blamed on the next. */
 static struct err err;
 
+/* OpenSSL's queue is per thread: what one call leaves would be blamed on the next. */
 #define assert_no_queue() assert_int_equal(ERR_peek_error(), 0)
 
 static struct slice slice(const struct buf *b)
@@ -211,6 +211,7 @@ TEST(test_excluded)
 		struct x509_pair leaf;
 		struct x509_list list = {0};
 
+		err_clear(&err);
 		x509_pair_init(&pair);
 		x509_pair_init(&leaf);
 		if (cases[i].dns.at)
@@ -254,6 +255,7 @@ TEST(test_may_sign_only)
 		struct x509_pair pair;
 		int code = 0;
 
+		err_clear(&err);
 		x509_pair_init(&pair);
 		if (cases[i].dns)
 			assert_int_equal(certs_names_dns(&some, slice_of(cases[i].dns), &err), 0);
