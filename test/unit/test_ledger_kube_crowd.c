@@ -257,11 +257,7 @@ TEST(test_three_replicas_over_two_servers)
 	struct crowd c = {.n_replicas = 3, .demand = "app c 2 50%", .tries = 4, .ms = 8000};
 
 	ledger_fixture_begin_with(&fix, "abcd");
-	c.replicas[0] = &fix.r;
-	for (size_t i = 0; i < 2; i++) {
-		replica_init(&more[i], fix.store);
-		c.replicas[i + 1] = &more[i];
-	}
+	add_replicas(&c, more);
 	run_crowd(&c, 24);
 	assert_int_equal(c.other, 0);
 	assert_true(c.yes >= 3);
@@ -326,7 +322,8 @@ TEST(test_r4_reserved_at_the_deadline)
 {
 	struct err other = {0};
 	pthread_t thread;
-	int at = 0; /* the first look at which that was not so */
+	int at = 0;       /* the first look at which that was not so */
+	bool ours = true; /* it is our clock that is looked at */
 
 	kube_store_server(fix.store, "a", 1, 16000, "");
 	ledger_fixture_begin(&fix);
@@ -334,9 +331,10 @@ TEST(test_r4_reserved_at_the_deadline)
 	assert_int_equal(pthread_create(&thread, NULL, takes_the_last, &other), 0);
 	assert_true(api_wait(fix.api, "PUT", STATUS_OF("a"), 1));
 	/* the first look is for the deadline */
-	for (int n = 2; n <= 40; n++) {
+	for (int n = 2; n <= 40 && ours; n++) {
 		looks_left = n;
 		assert_int_equal(ledger_take(&fix, "u2", "app c 1 100%", 1000), ERR_REFUSED);
+		ours = n > 2 || looks_left == 0;
 		looks_left = -1;
 		if (strcmp(fix.e.reason, "ApiServerAway") != 0 && !at)
 			at = n;
@@ -345,6 +343,8 @@ TEST(test_r4_reserved_at_the_deadline)
 	(void)pthread_join(thread, NULL);
 	assert_int_equal(other.code, 0);
 	assert_int_equal(at, 0);
+	if (!ours)
+		skip(); /* linked without that --wrap: nothing but a second went by */
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_r4_refusals_share_lists, test_r4_reserved_at_the_deadline,
