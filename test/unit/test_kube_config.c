@@ -13,17 +13,22 @@
 static struct kube_config c = {.ca_fd = -1, .cert_fd = -1, .key_fd = -1};
 static struct err e;
 
-static int in_cluster(const char *host, const char *port)
+static void forget(void)
 {
 	kube_config_release(&c);
+	memset(&c, 0xa5, sizeof(c)); /* whatever was in it */
 	err_clear(&e);
+}
+
+static int in_cluster(const char *host, const char *port)
+{
+	forget();
 	return kube_config_in_cluster(host, port, scratch(""), &c, &e);
 }
 
 static int load(const char *text)
 {
-	kube_config_release(&c);
-	err_clear(&e);
+	forget();
 	return kube_config_load(scratch_file("config", text), &c, &e);
 }
 

@@ -47,6 +47,7 @@ static void write_config(const char *text)
 static int load_words(int argc, char **argv, const char *env, struct err *err)
 {
 	settings_release(&s);
+	memset(&s, 0xa5, sizeof(s)); /* whatever was in it */
 	return settings_load(argc, argv, env, &s, err);
 }
 
