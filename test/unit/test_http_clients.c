@@ -37,7 +37,7 @@ FIXTURE(make_all)
 
 /* ---- a server that asks, and its clients ---- */
 
-/* Of each test. */
+/* Of each test that starts it. */
 static struct fixture f;
 static struct tls_identity *id;
 static struct tls_trust *trust;
@@ -49,7 +49,7 @@ static int load(struct tls_trust *t, const char *pem, const char *name, struct e
 	return tls_trust_load_pem(t, &p, names, name ? 1 : 0, err);
 }
 
-FIXTURE(start)
+static void start(void)
 {
 	struct tls_pem cert = made_cert(&server), key = made_key(&server);
 	id = tls_identity_new();
@@ -60,7 +60,6 @@ FIXTURE(start)
 	assert_int_equal(load(trust, ca.cert, NULL, NULL), 0);
 	fixture_start(&f, (struct http_config){.workers = 1, .identity = id, .clients = trust});
 	atomic_store(&f.gate, true);
-	return 0;
 }
 
 FIXTURE(stop)
@@ -68,6 +67,8 @@ FIXTURE(stop)
 	bool clean = !f.server || (fixture_idle(&f) && fixture_stop(&f, 1000));
 	tls_trust_free(trust);
 	tls_identity_free(id);
+	trust = NULL;
+	id = NULL;
 	return clean ? 0 : -1;
 }
 
@@ -176,6 +177,7 @@ TEST(who_comes_in)
 		{&of_old_ca, "of no CA that is trusted here"}};
 	int handled = 0;
 
+	start();
 	for (size_t v = 0; v < 2; v++) {
 		for (size_t i = 0; i < COUNT(cases); i++) {
 			int status = ask_as(cases[i].who, versions[v]);
@@ -194,6 +196,7 @@ TEST(routes)
 {
 	struct tls_end c;
 
+	start();
 	come(&c, NULL, NULL, "NORMAL");
 	assert_int_equal(ask(&c, "GET", "/open"), 200);
 	assert_int_equal(ask(&c, "GET", "/none"), 403);
@@ -211,6 +214,7 @@ TEST(routes)
 
 TEST(names)
 {
+	start();
 	assert_int_equal(load(trust, ca.cert, "kube-apiserver", NULL), 0);
 	assert_int_equal(ask_as(&right, "NORMAL"), 200);
 	assert_int_equal(ask_as(&second, "NORMAL"), 403);
@@ -233,6 +237,7 @@ TEST(other_cas)
 	struct err err = {0};
 	char both[sizeof(ca.cert) * 2];
 
+	start();
 	come(&c, right.cert, right.key, "NORMAL");
 	come(&d, foreign.cert, foreign.key, "NORMAL");
 	assert_int_equal(ask(&c, "POST", "/echo"), 200);
@@ -256,6 +261,7 @@ TEST(stolen_certificate)
 	struct tls_end c = {0};
 	gnutls_datum_t cert = datum(right.cert), key = datum(second.key);
 
+	start();
 	c.fd = client_open(&f);
 	assert_int_equal(gnutls_certificate_allocate_credentials(&c.own), 0);
 	gnutls_certificate_set_flags(c.own, GNUTLS_CERTIFICATE_SKIP_KEY_CERT_MATCH);
@@ -342,5 +348,5 @@ TEST(not_without_tls)
 	tls_trust_free(t);
 }
 
-TESTS_ALL(make_all, NULL, start, stop, who_comes_in, routes, names, other_cas, stolen_certificate,
+TESTS_ALL(make_all, NULL, NULL, stop, who_comes_in, routes, names, other_cas, stolen_certificate,
 	what_is_loaded, not_without_tls)
