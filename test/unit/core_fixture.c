@@ -335,12 +335,12 @@ struct cJSON *fixture_tree(const char *text)
 	return ret;
 }
 
-void fixture_same(size_t row, const char *text, const char *other)
+void fixture_same(size_t row, const char *what, const char *text, const char *other)
 {
 	cJSON *x = fixture_tree(text), *y = fixture_tree(other);
 
 	if (!cJSON_Compare(x, y, true))
-		fail_msg("row %zu: %s\nis not\n%s", row, text, other);
+		fail_msg("row %zu, %s: %s\nis not\n%s", row, what, text, other);
 	cJSON_Delete(x);
 	cJSON_Delete(y);
 }

@@ -69,7 +69,7 @@ char *fixture_undo(struct fixture *f, const char *pod);
 /* A text as cJSON, in double quotes or, where it begins so, in single ones; the caller deletes it.
  */
 struct cJSON *fixture_tree(const char *text);
-/* Fails the test, naming the row, unless both texts are the same JSON. */
-void fixture_same(size_t row, const char *text, const char *other);
+/* Fails the test, with the row and what the text is, unless both texts are the same JSON. */
+void fixture_same(size_t row, const char *what, const char *text, const char *other);
 
 #endif

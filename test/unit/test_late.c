@@ -115,7 +115,7 @@ TEST(test_admitted_and_taken_back)
 		assert_int_equal(fix.validation.demand.one_server, i > 1);
 		assert_int_equal(fix.validation.demand.whole_servers, i < 2);
 		back = fixture_undo(&fix, pod);
-		fixture_same(i, back, round_trips[i]);
+		fixture_same(i, "undone", back, round_trips[i]);
 		free(back);
 		free(pod);
 	}

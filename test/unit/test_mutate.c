@@ -253,7 +253,7 @@ TEST(test_undo_brings_back)
 	for (size_t i = 0; i < COUNT(round_trips); i++) {
 		char *pod = fixture_inject(&fix, round_trips[i]), *back = fixture_undo(&fix, pod);
 
-		fixture_same(i, back, round_trips[i]);
+		fixture_same(i, "undone", back, round_trips[i]);
 		free(back);
 		free(pod);
 	}

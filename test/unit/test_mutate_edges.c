@@ -220,8 +220,6 @@ TEST(test_a_container_that_asks_again)
 	free(pod);
 }
 
-/* Both objects of an update, and the update's patch. Returns what mutate_update does. */
-
 #define TWO                                                                                        \
 	"'containers':[{'name':'a','command':['x']," ONE "},{'name':'b','command':['y']," ONE "}]"
 #define BACK(n)                                                                                    \
@@ -264,7 +262,7 @@ TEST(test_updates)
 		if (rc == 0) {
 			after = fixture_apply(now, fix.patch.data);
 			if (updates[i].same)
-				fixture_same(i, after, live);
+				fixture_same(i, "updated", after, live);
 			free(after);
 		} else {
 			assert_string_equal(fix.err.reason, "RequestChanged");

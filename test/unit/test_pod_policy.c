@@ -195,7 +195,7 @@ TEST(test_taken_back)
 	for (size_t i = 0; i < COUNT(pods); i++) {
 		char *pod = fixture_inject(&fix, pods[i]), *undone = fixture_undo(&fix, pod);
 
-		fixture_same(i, undone, pods[i]);
+		fixture_same(i, "undone", undone, pods[i]);
 		free(undone);
 		free(pod);
 	}

@@ -212,7 +212,7 @@ TEST(test_converted_and_given_back)
 		if (rows[i].has && !strstr(pod, rows[i].has))
 			fail_msg("row %zu: %s", i, pod);
 		back = fixture_undo(&fix, pod);
-		fixture_same(i, back, text);
+		fixture_same(i, "undone", back, text);
 		/* a second look changes nothing */
 		assert_int_equal(fixture_mutate(&fix, pod), 0);
 		assert_false(fix.mutation.patched);
@@ -223,7 +223,7 @@ TEST(test_converted_and_given_back)
 		if (fixture_update(&fix, &fix.config, pod, again) < 0)
 			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
 		back = fixture_apply(again, fix.mutation.patched ? fix.patch.data : "[]");
-		fixture_same(i, back, pod);
+		fixture_same(i, "applied again", back, pod);
 		policy.percent = 50;
 		free(back);
 		free(again);
@@ -259,13 +259,13 @@ TEST(test_beside_everything_else)
 		if (fixture_validate_raw(&fix, pod) < 0)
 			fail_msg("way %d: %s: %s", way, fix.err.path, fix.err.msg);
 		back = fixture_undo(&fix, pod);
-		fixture_same((size_t)way, back, text);
+		fixture_same((size_t)way, "undone", back, text);
 		again = applied(text, pod);
 		if (fixture_update(&fix, &fix.config, pod, again) < 0)
 			fail_msg("way %d: %s: %s", way, fix.err.path, fix.err.msg);
 		free(back);
 		back = fixture_apply(again, fix.patch.data);
-		fixture_same((size_t)way, back, pod);
+		fixture_same((size_t)way, "applied again", back, pod);
 		/* c asked for none of its node's */
 		assert_non_null(strstr(strstr(pod, "\"name\":\"c\""), "\"value\":\"all\""));
 		free(again);
@@ -286,7 +286,7 @@ TEST(test_the_last_variable_is_hidden)
 	assert_non_null(strstr(pod, "\"value\":\"0\""));
 	assert_null(strstr(pod, "\"value\":\"1\""));
 	back = fixture_undo(&fix, pod);
-	fixture_same(0, back, text);
+	fixture_same(0, "undone", back, text);
 	free(back);
 	free(pod);
 }
@@ -316,7 +316,7 @@ TEST(test_ties_are_kept_where_the_policy_says_so)
 	assert_non_null(strstr(pod, "nvidia.com/gpu.present"));
 	assert_null(strstr(pod, "ties"));
 	back = fixture_undo(&fix, pod);
-	fixture_same(0, back, POD(SEVERAL "," APP));
+	fixture_same(0, "undone", back, POD(SEVERAL "," APP));
 	free(back);
 	free(pod);
 }

@@ -159,10 +159,10 @@ TEST(w2_admitted_and_taken_back)
 				&fix.scratch, &fix.patch, &fix.mutation, &fix.err),
 			0);
 		again = fix.mutation.patched ? fixture_apply(pod, fix.patch.data) : strdup(pod);
-		fixture_same(i, again, pod);
+		fixture_same(i, "injected again", again, pod);
 		free(again);
 		back = fixture_undo(&fix, pod);
-		fixture_same(i, back, round_trips[i]);
+		fixture_same(i, "undone", back, round_trips[i]);
 		free(back);
 		free(pod);
 	}
