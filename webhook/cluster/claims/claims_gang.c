@@ -141,14 +141,15 @@ static enum edit_result edit_take_back(
 	void *ctx, struct server_object *o, bool again, struct arena *a, struct err *err)
 {
 	const struct taking *t = ctx;
-	ptrdiff_t at = server_status_claim(&o->status, slice_of(t->who->uid));
+	struct slice uid = slice_of(t->who->uid);
+	ptrdiff_t at = server_status_claim(&o->status, uid);
 	const struct claim_record *r = at < 0 ? NULL : &o->status.claims[at];
 
 	(void)a;
 	if (!r)
 		return EDIT_SAME;
 	if (again || r->take != t->seen->take || r->open != t->seen->open ||
-		(!r->gang && (t->seen->gang || strcmp(t->gang, t->who->uid) == 0))) {
+		(!r->gang && (t->seen->gang || slice_is(uid, t->gang)))) {
 		(void)err_set(err, ERR_CONFLICT, "the status of %s has changed meanwhile", o->name);
 		return EDIT_GIVE_UP;
 	}
