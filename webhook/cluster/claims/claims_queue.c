@@ -250,6 +250,14 @@ static void wait_on(struct queueing *q)
 		claims_until(q->c, clock_ms() + next - clock_wall_ms());
 }
 
+/* What was decided last stays as it is, what is kept and who is told what, and soon there is
+ * another round. */
+static void leave_out(struct claims *c)
+{
+	log_text(c->cfg->log, LOG_LEVEL_ERROR, "out of memory for the queue");
+	claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
+}
+
 static void run(struct queueing *q)
 {
 	struct claims *c = q->c;
@@ -272,8 +280,7 @@ static void run(struct queueing *q)
 	if (q->n_halves > 0)
 		claims_until(c, c->halves_ms);
 	if (!good || decide(q, &err) < 0) {
-		log_text(c->cfg->log, LOG_LEVEL_ERROR, "out of memory for the queue");
-		claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
+		leave_out(c);
 		return;
 	}
 	start_all(q);
@@ -303,7 +310,10 @@ bool claims_queue(struct claims *c)
 
 	if (!pods_synced(c->pods))
 		return false;
-	q.list = pods_take_waiting(c->pods, &n);
+	if (!pods_take_waiting(c->pods, &q.list, &n)) {
+		leave_out(c);
+		return false;
+	}
 	q.n = q.n_list = n;
 	arena_init(&q.arena, ROUND_MAX);
 	if (n > 0)

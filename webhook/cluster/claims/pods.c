@@ -191,23 +191,25 @@ void pods_find(struct pods *p, struct slice uid, struct pod_shown *ret)
 	ret->uid = ret->namespace = ret->name = NULL;
 }
 
-struct pod_waiting **pods_take_waiting(struct pods *p, size_t *ret_n)
+bool pods_take_waiting(struct pods *p, struct pod_waiting ***ret, size_t *ret_n)
 {
 	struct pod_waiting **list = NULL;
-	size_t n = 0;
+	size_t n = 0, most;
 
 	(void)pthread_mutex_lock(&p->lock);
-	if (p->table.n_waiting > 0)
-		list = calloc(p->table.n_waiting, sizeof(struct pod_waiting *));
-	for (size_t i = 0; list && n < p->table.n_waiting; i++)
+	most = p->table.n_waiting;
+	if (most > 0)
+		list = calloc(most, sizeof(struct pod_waiting *));
+	for (size_t i = 0; list && n < most; i++)
 		for (const struct pods_entry *e = p->table.bucket[i]; e; e = e->next)
 			if (e->waiting) {
 				e->waiting->users++;
 				list[n++] = e->waiting;
 			}
 	(void)pthread_mutex_unlock(&p->lock);
+	*ret = list;
 	*ret_n = n;
-	return list;
+	return n == most;
 }
 
 void pods_give_waiting(struct pods *p, struct pod_waiting **list, size_t n)

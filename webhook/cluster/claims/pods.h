@@ -91,8 +91,9 @@ bool pods_whole(struct pods *p);
 void pods_find(struct pods *p, struct slice uid, struct pod_shown *ret);
 
 /* Those that wait for their turn, and members of gangs that wait no more, in no order; each is
- * given back together with the list. NULL: out of memory, or there is none. */
-struct pod_waiting **pods_take_waiting(struct pods *p, size_t *ret_n);
+ * given back together with the list. False: out of memory, and nobody knows whether there are any.
+ */
+bool pods_take_waiting(struct pods *p, struct pod_waiting ***ret, size_t *ret_n);
 void pods_give_waiting(struct pods *p, struct pod_waiting **list, size_t n);
 /* Only this one, where it waits for its turn; NULL else. */
 struct pod_waiting *pods_take_one(struct pods *p, struct slice uid);
