@@ -418,6 +418,26 @@ TEST(r19_half_settled_and_one_more_follows)
 	assert_true(status_has(api, "c", "'u2'", 0));
 }
 
+/* And where it names a member who is settled by now, and so decides nothing, while others follow
+ * what it stands beside: that is the claim that stays, wherever the part is. */
+TEST(r19_a_stale_part_of_who_decides_for_others_yet)
+{
+	put("a", STATUS(OF_NEXT("u1", "g0", "a", "gpu-0", "u2", "") "," CLAIM_ON(
+			 "u2", "g1", "bound", "'a'", "gpu-1", WHOLE)));
+	put("b", STATUS(DECIDED("u1", "g0", "gpu-0") "," DECIDED("u3", "g2", "gpu-1")));
+	/* for which it is not settled yet */
+	put("c", STATUS(OF_NEXT("u3", "g2", "c", "gpu-0", "u9", "") "," CLAIM_ON(
+			 "x1", "x", "bound", "'c'", "gpu-1", WHOLE)));
+	pod_put(api, "x", "x1", NULL);
+	put_gang(PLAN_GANG("g", "3", "1", "100"), 3);
+	claims_api_run(api);
+	assert_int_equal(let_go('u', 3, SOON), 3);
+	assert_true(status_has(api, "b", STANDS_ON_B("u1", "g0"), 0));
+	assert_true(status_has(api, "b", STANDS_ON_B("u3", "g2"), 0));
+	assert_false(status_has(api, "a", "'u1'", 0));
+	assert_false(status_has(api, "c", "'u3'", 0));
+}
+
 /* And beside the claim of a pod that runs. */
 TEST(r19_a_stale_part_of_who_runs)
 {
@@ -733,6 +753,7 @@ TESTS_BETWEEN(set_up, claims_api_end, r19_nobody_is_torn, r19_a_leader_dies, r19
 	r19_who_decided_follows_another, r19_a_stale_part_beside_a_claim_that_is_decided,
 	r19_a_stale_part_before_a_claim_that_is_decided, r19_what_another_has_begun_is_not_settled,
 	r19_half_taken_back_decides_nothing, r19_a_stale_part_of_who_decides,
+	r19_a_stale_part_of_who_decides_for_others_yet,
 	r19_a_stale_part_of_who_decided_and_is_settled, r19_half_settled_and_one_more_follows,
 	r19_a_stale_part_of_who_runs, w11_who_is_missing_joins_first,
 	w11_who_is_being_deleted_is_not_missing, w11_who_is_gone_by_force_has_his_seat,

@@ -48,11 +48,19 @@ static bool was_told(const struct demand *d, const struct claim_record *r)
 	return true;
 }
 
-/* What the pod was told goes before all else, then what counts, then what a review promised before
- * what another leader gave. */
-static int worth(const struct claims *c, const struct demand *d, const struct claim_record *r)
+/* By its own word it needs nobody else: it is settled, or decides, and then others may follow it.
+ */
+static bool is_own(const struct claim_record *r, struct slice uid)
 {
-	return was_told(d, r) * 4 + gang_is_decided(c, r->gang) * 2 +
+	return !r->gang || slice_is(uid, r->gang);
+}
+
+/* What the pod was told goes before all else, then what counts, of that what others may follow
+ * before what follows another, then what a review promised before what another leader gave. */
+static int worth(const struct claims *c, const struct lists *l, const struct demand *d,
+	const struct claim_record *r)
+{
+	return was_told(d, r) * 8 + gang_is_decided(c, r->gang) * 4 + is_own(r, l->uid) * 2 +
 	       (r->claim.state != CLAIM_ADOPTED);
 }
 
@@ -70,7 +78,7 @@ bool adopt_whole(struct servers *s, const struct claims *c, struct slice uid, si
 	servers_each(s, copy_list, &l);
 	for (size_t i = 0; i < l.n && !a->failed; i++)
 		if (claim_is_whole(l.on, l.n, l.on[i].record) &&
-			(!best || worth(c, d, l.on[i].record) > worth(c, d, best)))
+			(!best || worth(c, &l, d, l.on[i].record) > worth(c, &l, d, best)))
 			best = l.on[i].record;
 	if (!best)
 		return false;
