@@ -36,9 +36,10 @@ int tests_run(const char *only, const char *names, const CMUnitTestFunction *tes
 
 void row_says(const char *row, const char *msg, const char *head, const char *part)
 {
-	if (strncmp(msg, head, strlen(head)) != 0 || !strstr(msg, part))
-		fail_msg("%s: \"%s\" does not begin with \"%s\", or lacks \"%s\"", row, msg, head,
-			part);
+	if (strncmp(msg, head, strlen(head)) != 0)
+		fail_msg("%s: \"%s\" does not begin with \"%s\"", row, msg, head);
+	if (!strstr(msg, part))
+		fail_msg("%s: \"%s\" lacks \"%s\"", row, msg, part);
 }
 
 char *fixture_quotes(const char *text)

@@ -79,8 +79,8 @@ struct test_frame {
 int tests_run(const char *only, const char *names, const CMUnitTestFunction *tests, size_t n,
 	const struct test_frame *frame);
 
-/* Fails, with all four, unless the message begins with the head and has the part. row: which one it
- * is of a table. */
+/* Fails, with the row, the message and what it lacks, unless it begins with the head and has the
+ * part. row: which one it is of a table. */
 void row_says(const char *row, const char *msg, const char *head, const char *part);
 
 /* A copy with every single quote made a double one; the caller frees it. */
