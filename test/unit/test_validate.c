@@ -30,14 +30,20 @@ static void expect(size_t row, int rc, const char *reason, const char *path)
 			fix.err.msg);
 }
 
-/* Frees the pod. NULL: any. */
-static void must_refuse(char *pod, const char *reason, const char *path)
+/* NULL: any. */
+static void must_refuse(const char *pod, const char *reason, const char *path)
 {
 	if (fixture_validate_raw(&fix, pod) != ERR_REFUSED ||
 		(reason && strcmp(fix.err.reason, reason) != 0) ||
 		(path && strcmp(fix.err.path, path) != 0))
 		fail_msg("not refused by %s at %s, but by %s at %s: %s", reason ? reason : "any",
 			path ? path : "any", fix.err.reason, fix.err.path, fix.err.msg);
+}
+
+/* The same; frees the pod. */
+static void must_refuse_made(char *pod, const char *reason, const char *path)
+{
+	must_refuse(pod, reason, path);
 	free(pod);
 }
 
@@ -421,14 +427,14 @@ TEST(test_another_version_of_the_profile)
 	fix.profiles[0].hash++;
 	assert_int_equal(fixture_validate(&fix, live), 0);
 	fix.config.total_gpu_mb++;
-	must_refuse(strdup(live), "ProfileChanged", PLAN_AT);
+	must_refuse(live, "ProfileChanged", PLAN_AT);
 	/* What is wrong is the plan, wherever it was noticed. */
 	fix.config.total_gpu_mb--;
-	must_refuse(
+	must_refuse_made(
 		fixture_change(live, "[" REMOVE("/spec/volumes") "]"), "ProfileChanged", PLAN_AT);
 	fix.config.total_gpu_mb++;
 	fix.profiles[0].hash--;
-	must_refuse(strdup(live), "PlanMismatch", PLAN_AT);
+	must_refuse(live, "PlanMismatch", PLAN_AT);
 	free(live);
 }
 
@@ -453,8 +459,7 @@ TEST(test_lies_about_the_launcher)
 
 		if (i == 1)
 			pod = forge(lie, "'command':'wrapped','argv':7", "'command':'none'");
-		must_refuse(strdup(pod), i ? "PlanMismatch" : "ProfileChanged",
-			i ? A "/command" : PLAN_AT);
+		must_refuse(pod, i ? "PlanMismatch" : "ProfileChanged", i ? A "/command" : PLAN_AT);
 		if (pod != lie)
 			free(pod);
 		free(lie);
@@ -472,11 +477,11 @@ TEST(test_own_launcher)
 
 	assert_int_equal(fix.mutation.plan.containers[0].command, COMMAND_OWN);
 	assert_int_equal(fixture_validate(&fix, live), 0);
-	must_refuse(
+	must_refuse_made(
 		fixture_change(live, "[" REPLACE(A "/command/2", "'bitfusion run -n 4 -- x'") "]"),
 		NULL, A "/command");
-	must_refuse(fixture_change(live, "[" REPLACE(A "/command/2", "'python t.py'") "]"), NULL,
-		A "/command");
+	must_refuse_made(fixture_change(live, "[" REPLACE(A "/command/2", "'python t.py'") "]"),
+		NULL, A "/command");
 	free(live);
 }
 
@@ -507,12 +512,13 @@ TEST(test_servers)
 						  "'containers':[{'name':'a'," ASKS(1) "}]"));
 
 	assert_int_equal(fixture_validate(&fix, live), 0);
-	must_refuse(forge(live, "10.0.0.1:14833", "10.6.6.6:14833"), NULL, NULL);
-	must_refuse(forge(live, "'name':'gpu-01'", "'name':'gpu-02'"), "ServerTaken", NULL);
-	must_refuse(forge(live, ",'servers':[{'name':'gpu-01','address':'10.0.0.1:14833'}]", ""),
+	must_refuse_made(forge(live, "10.0.0.1:14833", "10.6.6.6:14833"), NULL, NULL);
+	must_refuse_made(forge(live, "'name':'gpu-01'", "'name':'gpu-02'"), "ServerTaken", NULL);
+	must_refuse_made(
+		forge(live, ",'servers':[{'name':'gpu-01','address':'10.0.0.1:14833'}]", ""),
 		"PlanMismatch", NULL);
-	must_refuse(fixture_change(live, "[" REPLACE(A "/env/0/value", "'10.6.6.6:1'") "]"), NULL,
-		A "/env/0");
+	must_refuse_made(fixture_change(live, "[" REPLACE(A "/env/0/value", "'10.6.6.6:1'") "]"),
+		NULL, A "/env/0");
 	free(live);
 }
 
@@ -528,8 +534,8 @@ TEST(test_one_server)
 	live = fixture_inject(&fix, POD(ON ",'poolgate.io/launcher':'lupine'}",
 					    "'containers':[{'name':'a'," ASKS(1) "}]"));
 	assert_int_equal(fixture_validate(&fix, live), 0);
-	must_refuse(forge(live, "'address':'10.0.0.1:14833'}",
-			    "'address':'10.0.0.1:14833'},{'name':'gpu-02','address':'x:1'}"),
+	must_refuse_made(forge(live, "'address':'10.0.0.1:14833'}",
+				 "'address':'10.0.0.1:14833'},{'name':'gpu-02','address':'x:1'}"),
 		"PlanMismatch", PLAN_AT);
 	free(live);
 }
