@@ -606,12 +606,8 @@ static void with_servers(void)
 
 		(void)snprintf(name, sizeof(name), "s%d", i);
 		(void)snprintf(status, sizeof(status),
-			"{'version':1,'gpus':[" GPU("gpu-0") "],'claims':[{'uid':'u%d','namespace':"
-							     "'n','name':'p%d','state':'bound',"
-							     "'plan':'0000000000000000','since':"
-							     "'2026-11-21T09:30:00Z','take':"
-							     "'00000000000000aa','servers':['s%d'],"
-							     "'gpus':[{'id':'gpu-0','bytes':1}]}]}",
+			"{'version':1,'gpus':[" GPU("gpu-0") "],'claims':[" CLAIM_ON(
+				"u%d", "p%d", "bound", "'s%d'", "gpu-0", "1") "]}",
 			i, i, i);
 		pool_api_put(api->pool, name, OURS, SPEC, status);
 	}
@@ -660,13 +656,9 @@ TEST(r5_the_first_of_the_table)
 
 	(void)snprintf(uid, sizeof(uid), "'%s'", first_uid(0));
 	(void)snprintf(status, sizeof(status),
-		"{'version':1,'gpus':[" GPU("gpu-0") "],'claims':[{'uid':%s,'namespace':'n','name':"
-						     "'w','state':'pending','plan':"
-						     "'0000000000000000','since':"
-						     "'2026-11-21T09:30:00Z','take':"
-						     "'00000000000000aa','servers':['a'],'gpus':[{"
-						     "'id':'gpu-0','bytes':1}]}]}",
-		uid);
+		"{'version':1,'gpus':[" GPU("gpu-0") "],'claims':[" CLAIM_ON(
+			"%s", "w", "pending", "'a'", "gpu-0", "1") "]}",
+		first_uid(0));
 	with(status);
 	api_expect(api->pool->api, "PUT", SERVERS_PATH "/a/status", 409,
 		"{\"kind\":\"Status\",\"reason\":\"Conflict\",\"message\":\"x\",\"code\":409}");

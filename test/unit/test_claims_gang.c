@@ -340,11 +340,9 @@ TEST(r19_half_taken_back_decides_nothing)
 {
 	put("a", STATUS(CLAIM_ON("x1", "x", "bound", "'a'", "gpu-0", WHOLE) "," CLAIM_ON(
 			 "x2", "y", "bound", "'a'", "gpu-1", WHOLE)));
-	put("b", STATUS("{'uid':'u1','namespace':'n','name':'g0','state':'bound','plan':"
-			"'0000000000000000','since':'2026-11-21T09:30:00Z','take':"
-			"'00000000000000bb','servers':['a','b'],'gang':'u1','gpus':[{'id':'gpu-0',"
-			"'bytes':" WHOLE
-			"}]}," CLAIM_ON("x3", "z", "bound", "'b'", "gpu-1", WHOLE)));
+	put("b", STATUS(CLAIM_WITH("u1", "g0", "bound", "bb", "'a','b'", "'gang':'u1',",
+			 HOLDS("gpu-0", WHOLE)) "," CLAIM_ON("x3", "z", "bound", "'b'", "gpu-1",
+			 WHOLE)));
 	put("c", STATUS(OF_NEXT("u2", "g1", "c", "gpu-0", "u1", "")));
 	pod_put(api, "x", "x1", NULL);
 	pod_put(api, "y", "x2", NULL);

@@ -563,10 +563,7 @@ TEST(w7_who_ends_marks_nobody)
 	ends_soon(&api->marked);
 }
 
-#define OF_TWO(more, gpu)                                                                          \
-	"{'uid':'u1','namespace':'n','name':'w','state':'bound','plan':'0000000000000000',"        \
-	"'since':'2026-11-21T09:30:00Z','take':'00000000000000bb','servers':['b','c']," more       \
-	"'gpus':[{'id':'" gpu "','bytes':" WHOLE "}]}"
+#define OF_TWO(more, gpu) CLAIM_WITH("u1", "w", "bound", "bb", "'b','c'", more, HOLDS(gpu, WHOLE))
 
 /* While a leader takes back what looks like halves another one calls the claim whole, and may have
  * let the pod go: what is not as it was seen stays. */
