@@ -177,6 +177,7 @@ def test_gate_that_is_told_to_end(pair, answers):
     assert status == 0 and not alive(two.pid) and not alive(two.innocent)
     assert sorted(two.mps.heard()) == sorted(two.mps.ends(pid) for pid in (two.pid, two.innocent))
 
+
 def test_who_comes_while_it_ends(pair):
     """Is refused at once, at each of its ports, instead of waiting for one who will never look."""
     two = pair("fails")

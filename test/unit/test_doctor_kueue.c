@@ -33,7 +33,6 @@ static const struct {
 TEST(kueues_settings)
 {
 	for (size_t i = 0; i < COUNT(rows); i++) {
-
 		print_message("%s\n", rows[i].what);
 		dr_anew();
 		dr_put(&dr.f.kueue, rows[i].map);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: which GPUs a pod is given, what a refusal says, and that no outcome breaks the rules. */
-
 #include "base/buf.h"
 #include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core/pod/plan: written, read, and refused when forged. */
-
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
 #include "webhook/core/pod/plan.h"

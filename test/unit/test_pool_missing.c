@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: which GPUs have to give back least before a pod fits. */
-
 #include "base/buf.h"
 #include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: what is made of a CUDA runtime's answers, by a runtime of which each answer can be chosen.
  */
-
 #include "probe/result/device.h"
 #include "test/unit/test.h"
 
