@@ -156,9 +156,10 @@ def test_no_reference_of_what_is_not_fit(w):
 
 
 def test_stress_goes_on(w):
-    done = w.run("stress", "--time", "1s", "--memory", "25%", "--progress", "always", nvml=HEALTHY_NVML)
+    """It tells how far it is at the beginning of each check behind the first round, which takes a second and a half of a machine that is busy."""
+    done = w.run("stress", "--time", "4s", "--memory", "25%", "--progress", "always", nvml=HEALTHY_NVML)
     assert done.status == 0, done.stderr
-    assert done.report["duration_s"] >= 1
+    assert done.report["duration_s"] >= 4
     assert re.search(r"^ *\d+ %", done.stderr, re.M)
 
 
