@@ -177,7 +177,8 @@ static void meet(struct accepted *a, const char *priorities, size_t record)
 	assert_int_equal(client_socket_accept(fd[0], "peer", a->tls, &a->ours, &err), 0);
 	a->fd = fd[1];
 	assert_int_equal(gnutls_certificate_allocate_credentials(&a->trust), 0);
-	assert_int_equal(gnutls_init(&a->peer, GNUTLS_CLIENT | GNUTLS_NONBLOCK), 0);
+	assert_int_equal(
+		gnutls_init(&a->peer, GNUTLS_CLIENT | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL), 0);
 	assert_int_equal(gnutls_priority_set_direct(a->peer, priorities, NULL), 0);
 	assert_int_equal(gnutls_credentials_set(a->peer, GNUTLS_CRD_CERTIFICATE, a->trust), 0);
 	gnutls_transport_set_int(a->peer, a->fd);
