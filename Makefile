@@ -35,7 +35,7 @@ OOM_OBJ := $(BUILD)/test/unit/oom_wrap.o $(BUILD)/test/unit/oom_nth.o
 OOM_WRAP := malloc calloc realloc arena_alloc arena_array arena_space arena_copy arena_strdup arena_slice
 # Programs whose threads wait by the clock for seconds, and which start no other program: test/unit/virtual_clock.c.
 CLOCK_OBJ := $(BUILD)/test/unit/virtual_clock.o
-CLOCK_BIN := $(patsubst %,$(BUILD)/test/unit/test_%,adopt claims claims_address claims_caps claims_gang claims_lean claims_place claims_queue \
+CLOCK_BIN := $(patsubst %,$(BUILD)/test/unit/test_%,adopt claims claims_address claims_caps claims_gang claims_place claims_queue \
 	claims_show claims_unstarted cluster job_sizes kube kube_lease kube_watch leader ledger_kube ledger_kube_crowd ledger_kube_uid \
 	policy_accounts policy_keeper policy_look pool_keeper pool_watch quota_look secret_sync server_keeper servers tls_secret \
 	usage_count usage_keeper virtual_clock waiting_look)
@@ -96,9 +96,6 @@ $(BUILD)/test/unit/test_ledger_kube_crowd: UNIT_LDFLAGS = -Wl,--wrap=clock_getti
 # Tests that make the n-th allocation fail.
 $(filter %_oom,$(UNIT_BIN)): $(OOM_OBJ)
 $(filter %_oom,$(UNIT_BIN)): UNIT_LDFLAGS = $(OOM_WRAP:%=-Wl,--wrap=%)
-# The same, in rounds of a leader.
-$(BUILD)/test/unit/test_claims_lean: $(OOM_OBJ)
-$(BUILD)/test/unit/test_claims_lean: UNIT_LDFLAGS = $(OOM_WRAP:%=-Wl,--wrap=%)
 # It gives the lists itself.
 $(BUILD)/test/unit/test_kube_oom: UNIT_LDFLAGS += -Wl,--wrap=kube_list
 

@@ -10,7 +10,7 @@ SOAK_BIN := $(BUILD)/test/faults/soak
 FAULT_LIBS := $(BUILD)/test/faults/clock.so $(BUILD)/test/faults/heap.so
 
 # What `make test` runs of them already; with BESIDE_TEST=1 they are left out.
-FAULT_UNITS := base_oom claims_lean core_oom golden_oom kube_oom net_oom probe_report_oom queue_oom server_object_oom http_limits http_server http_tls
+FAULT_UNITS := base_oom core_oom golden_oom kube_oom net_oom probe_report_oom queue_oom server_object_oom http_limits http_server http_tls
 FAULT_CASES := test_hostile_tls or test_drain or test_too_big or test_chunked or test_content_length_lies or test_big_headers
 
 .PHONY: soak faults faults-programs
