@@ -14,7 +14,7 @@ import time
 import pytest
 from quick_time import Time
 from test_bytes import cpu_s, half_closes, one_way, read_all
-from test_guests import assert_cut
+from test_guests import assert_cut, is_in
 from lib import server as servers
 from world import GIB, GPUS, WAIT_S, Peer, rss_kb, until
 
@@ -56,11 +56,6 @@ def change(world, uid, **more):
     with world.api.lock:
         world.api.claims[uid]["more"].update(more)
         world.api.tell()
-
-
-def is_in(s):
-    s.sendall(b"x")
-    assert s.recv(1) == b"x"
 
 
 def assert_refused(s):

@@ -11,6 +11,7 @@ import threading
 import time
 
 import pytest
+from test_guests import is_in
 from test_server import again, assert_cut_or_end
 from world import WAIT_S, Process, rss_kb, servers, until
 
@@ -92,13 +93,11 @@ def test_reset_is_no_end(world):
     """Whoever breaks off is seen to break off at the other end."""
     pod = world.holder()
     with pod.dial("echo") as s:
-        s.sendall(b"x")
-        assert s.recv(1) == b"x"
+        is_in(s)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     until(lambda: world.metric("cut_total") == 1, "cut")
     with pod.dial("echo") as s:
-        s.sendall(b"x")
-        assert s.recv(1) == b"x"
+        is_in(s)
         pod.process.kill()
         assert_cut_or_end(s)
     until(lambda: world.metric("cut_total") == 2, "second cut")
@@ -147,14 +146,12 @@ def test_more_than_fit(make):
     world = make(options=("--connections", "2"))
     pod, other = world.holder(), world.holder()
     with pod.dial("echo") as a:
-        a.sendall(b"x")
-        assert a.recv(1) == b"x"
+        is_in(a)
         pod.refused("this pod has too many connections")
         until(lambda: world.refused("busy") == 1, "refusal")
         until(lambda: world.metric('connections{stage="waiting"}') == 0, "end of it")
         with other.dial("echo") as b:
-            b.sendall(b"x")
-            assert b.recv(1) == b"x"
+            is_in(b)
             pod.refused("")
             until(lambda: world.refused("busy") == 2, "refusal")
     until(lambda: world.metric('connections{stage="carrying"}') == 0, "end of both")
@@ -190,8 +187,7 @@ def test_no_descriptor_left(make):
         time.sleep(2)
         assert cpu_s(pid) - before < 0.2
         resource.prlimit(pid, resource.RLIMIT_NOFILE, was)
-        s.sendall(b"x")
-        assert s.recv(1) == b"x"
+        is_in(s)
 
 
 def descriptors(pid):

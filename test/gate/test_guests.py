@@ -69,8 +69,7 @@ def test_claim_of_a_pod_that_is_gone(world):
     """A lingering claim (R13) and one that is not written in full (R19) let nobody in, and end who is in."""
     pod = world.holder()
     with pod.dial("echo") as s:
-        s.sendall(b"x")
-        assert s.recv(1) == b"x"
+        is_in(s)
         with world.api.lock:
             world.api.claims[pod.uid]["more"]["lingers"] = "2027-08-01T10:00:00Z"
             world.api.tell()
@@ -89,6 +88,11 @@ def test_claim_of_a_pod_that_is_gone(world):
             world.api.tell()
         s.settimeout(WAIT_S)
         assert s.recv(1) == b"{"
+
+
+def is_in(s):
+    s.sendall(b"x")
+    assert s.recv(1) == b"x"
 
 
 def assert_cut(s):
@@ -140,8 +144,7 @@ def test_object_that_cannot_be_read(world):
     """Who is in stays in; nobody new comes in, and the reason is told; so it is when there is no such GPUServer."""
     pod = world.holder()
     with pod.dial("echo") as s:
-        s.sendall(b"x")
-        assert s.recv(1) == b"x"
+        is_in(s)
         with world.api.lock:
             world.api.spoiled = True
             world.api.tell()
@@ -173,8 +176,7 @@ def test_api_server_away(make, tmp_path):
     known, stranger = world.holder(), world.holder()
     assert known.env()
     with known.dial("echo") as s:
-        s.sendall(b"x")
-        assert s.recv(1) == b"x"
+        is_in(s)
         world.api.leave()
         until(lambda: not world.ready(), "unreadiness")
         assert known.env() and world.metric("readmitted_total") == 1

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from test_guests import assert_cut
+from test_guests import assert_cut, is_in
 from world import GIB, GPUS, PROGRAM, WAIT_S, alive, servers, until
 
 
@@ -31,8 +31,7 @@ def test_claim_ends(world):
     assert alive(hidden) and alive(pid)
     with pod.dial("echo") as s, other.dial("echo") as t:
         for one in (s, t):
-            one.sendall(b"x")
-            assert one.recv(1) == b"x"
+            is_in(one)
         began = world.api.release(pod.uid)
         assert_cut(s)
         until(lambda: not alive(pid) and not alive(hidden), "end of the server")
@@ -129,8 +128,7 @@ def test_server_that_dies(world):
     pod = world.holder()
     pid = pod.env()["pid"]
     with pod.dial("echo") as s:
-        s.sendall(b"x")
-        assert s.recv(1) == b"x"
+        is_in(s)
         with pod.dial("die") as t:
             assert_cut_or_end(t)
         assert_cut_or_end(s)
@@ -159,8 +157,7 @@ def test_linger(make):
     world = make("up", {"linger": "300ms"})
     pod = world.holder()
     with pod.dial("echo") as s:
-        s.sendall(b"x")
-        assert s.recv(1) == b"x"
+        is_in(s)
         pid = pod.env()["pid"]
         time.sleep(0.6)
         assert alive(pid)
@@ -173,8 +170,7 @@ def test_gate_killed_and_restarted(world):
     kept, ended = world.holder(), world.holder()
     pids = [p.env()["pid"] for p in (kept, ended)]
     with kept.dial("echo") as s:
-        s.sendall(b"x")
-        assert s.recv(1) == b"x"
+        is_in(s)
         world.gate.kill()
         assert_cut_or_end(s)
     assert all(alive(p) for p in pids)
@@ -199,8 +195,7 @@ def test_claim_that_becomes_another(world):
     pod = world.holder()
     pid = pod.env()["pid"]
     with pod.dial("echo") as s:
-        s.sendall(b"x")
-        assert s.recv(1) == b"x"
+        is_in(s)
         with world.api.lock:
             world.api.claims[pod.uid]["gpus"] = ((GPUS[2], GIB),)
             world.api.tell()
