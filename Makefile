@@ -117,10 +117,11 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(call say,CC,$<)
 	$Qmkdir -p $(@D) && $(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-# Changes when the flags or the set of sources do: then everything that was made with others is made again.
+# Changes when the flags or the set of sources do: then everything that was made with others is made again. Each make has a file of its own
+# for what it compares, since two may run in one folder (.ci/run).
 $(BUILD)/flags: FORCE
-	@mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS))' \
-		>$@.new; if cmp -s $@.new $@; then rm -f $@.new; else mv $@.new $@; fi
+	@mkdir -p $(@D); new=$@.$$$$; printf '%s\n' '$(subst ','\'',$(CC) $(ALL_CPPFLAGS) $(ALL_CFLAGS) $(ALL_LDFLAGS) $(LIBS))' \
+		>$$new; if cmp -s $$new $@; then rm -f $$new; else mv $$new $@; fi
 .PHONY: FORCE
 FORCE:
 
