@@ -393,6 +393,27 @@ TEST(w6_a_review_takes_what_lies_beside)
 	assert_true(status_has(api, "a", "'kept':[{'uid':'u1'", 0));
 }
 
+/* A leader stands still before it writes what it keeps, and the next one has kept something for
+ * another by then: that stands. */
+TEST(w6_another_leader_keeps_for_another)
+{
+	api->cfg.reserve_ms = 1;
+	put_full();
+	pod_put_waiting(api, "big", "u1", PLAN_WAITS("2", "100"), 30);
+	pod_put_waiting(api, "later", "u9", PLAN_WAITS("2", "100"), 31);
+	api->pool->rival_before = "\"kept\":[{\"uid\":\"u1\"";
+	api->pool->rival_on = "a";
+	api->pool->rival = "{'version':1,'gpus':[" GPU("gpu-0") "," GPU(
+		"gpu-1") "],'claims':[" CLAIM_ON("x1", "x", "bound", "'a'", "gpu-0",
+		WHOLE) "," CLAIM_ON("x2", "y", "bound", "'a'", "gpu-1",
+		WHOLE) "],'kept':[{'uid':'u9','namespace':'n','name':'later','since':"
+		       "'2026-11-21T09:30:00Z','gpus':[" HOLDS("gpu-0", WHOLE) "," HOLDS(
+			       "gpu-1", WHOLE) "]}]}";
+	claims_api_run(api);
+	assert_true(status_has(api, "a", "'kept':[{'uid':'u9'", SOON));
+	assert_true(status_keeps(api, "a", "'kept':[{'uid':'u9'", 2000));
+}
+
 /* It goes away: nothing is kept for it. */
 TEST(w6_who_has_gone_keeps_nothing)
 {
@@ -589,8 +610,9 @@ TESTS_BETWEEN(claims_api_begin, claims_api_end, w3_who_finds_room_starts_at_once
 	r16_a_claim_that_a_restore_has_taken, w3_a_leader_dies_in_the_claim,
 	w5_who_is_being_deleted, r19_two_leaders_in_one_claim, w3_two_claims,
 	w3_two_claims_and_a_place, w3_a_server_that_takes_nothing, w6_what_frees_up_is_kept,
-	w6_a_review_takes_what_lies_beside, w6_who_has_gone_keeps_nothing,
-	w7_where_no_age_may_be_written, w3_who_is_behind_its_gate_again_is_not_adopted,
-	w9_a_pod_says_why, w9_an_api_server_that_is_away_for_a_moment,
-	w9_where_no_condition_may_be_written, w9_many_are_told, w9_who_never_waited_is_told_nothing,
-	w3_who_ends_lets_nobody_go, w7_who_ends_marks_nobody, r19_whole_since_it_was_seen)
+	w6_a_review_takes_what_lies_beside, w6_another_leader_keeps_for_another,
+	w6_who_has_gone_keeps_nothing, w7_where_no_age_may_be_written,
+	w3_who_is_behind_its_gate_again_is_not_adopted, w9_a_pod_says_why,
+	w9_an_api_server_that_is_away_for_a_moment, w9_where_no_condition_may_be_written,
+	w9_many_are_told, w9_who_never_waited_is_told_nothing, w3_who_ends_lets_nobody_go,
+	w7_who_ends_marks_nobody, r19_whole_since_it_was_seen)

@@ -69,7 +69,7 @@ static bool fits_beside_kept(const struct adopt_edit *e, const struct server_obj
 		if (slice_is(head, s->kept[i].uid)
 				? for_head
 				: !slice_is(own, s->kept[i].uid) &&
-					  (again || !keep_known(e->a, o->name, &s->kept[i])))
+					  (again || !keep_known(e->a->kept, o->name, &s->kept[i])))
 			s->kept[s->n_kept++] = s->kept[i];
 	return server_claim_fits(&seen, &e->record->claim, (struct slice){0}, err) == 0;
 }

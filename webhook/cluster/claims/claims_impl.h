@@ -262,16 +262,27 @@ int gang_take_back(struct claims *c, const struct holder *h, struct err *err);
 
 /* ---- claims_keep.c ---- */
 
+/* What one GPUServer kept when the queue read it. */
+struct keep_seen {
+	const char *server;
+	struct kept_for kept;
+};
+struct keep_list {
+	struct keep_seen *seen;
+	size_t n, cap;
+};
+
 /* What is kept for pods that wait, as the GPUServers say it, with the places that their GPUs have
- * in the inventory; in the arena. ERR_NOMEM. */
+ * in the inventory, and each server's own words; in the arena. ERR_NOMEM. */
 int keep_read(struct claims *c, const struct inventory *inv, struct arena *a,
-	struct queue_kept **ret, size_t *ret_n, struct err *err);
-/* Did the queue know, when it decided this, that so much is kept on that server? */
-bool keep_known(const struct adoption *a, const char *server, const struct kept_for *k);
-/* Let the GPUServers say this and nothing else: kept for the head, NULL for nobody. True: one was
- * written. */
-bool keep_write(struct claims *c, const struct inventory *inv, const struct queue_pod *head,
-	const struct queue_kept *keep, size_t n);
+	struct keep_list *seen, struct queue_kept **ret, size_t *ret_n, struct err *err);
+/* Did the queue know, when it decided, that so much is kept on that server? */
+bool keep_known(const struct keep_list *seen, const char *server, const struct kept_for *k);
+/* Let the GPUServers say this and nothing else: kept for the head, NULL for nobody. One that keeps
+ * what the queue has not seen is another leader's by now, and is left to the next round; seen NULL:
+ * all go. True: one was written. */
+bool keep_write(struct claims *c, const struct keep_list *seen, const struct inventory *inv,
+	const struct queue_pod *head, const struct queue_kept *keep, size_t n);
 
 /* ---- claims_since.c ---- */
 
@@ -316,9 +327,8 @@ struct adoption {
 		      adopted */
 	struct slice behind; /* its turn: the pod for which is kept what it may not take; absent:
 				there is none */
-	const struct queue_kept *kept; /* its turn: what was kept then, as the queue knew it */
-	size_t n_kept;
-	uint32_t grace_s; /* of its pod, when it is written */
+	const struct keep_list *kept; /* its turn: what was kept then, as the queue knew it */
+	uint32_t grace_s;             /* of its pod, when it is written */
 	/* Of a gang: what its record says, and for the member that decides: it stays open until
 	 * adopt_close. */
 	const char *gang;

@@ -11,9 +11,25 @@
 struct keep_reading {
 	const struct inventory *inv;
 	struct arena *a;
+	struct keep_list *seen;
 	struct queue_kept *list;
 	size_t n, cap;
 };
+
+static bool note_seen(struct keep_reading *r, const char *server, const struct kept_for *k)
+{
+	struct keep_list *l = r->seen;
+	struct kept_part *gpus = arena_array(r->a, k->n_gpus, sizeof(*gpus));
+
+	if (!gpus || !LIST_ROOM_IN(r->a, l->seen, l->n, l->cap))
+		return false;
+	for (size_t i = 0; i < k->n_gpus; i++)
+		gpus[i] = (struct kept_part){.gpu = arena_strdup(r->a, slice_of(k->gpus[i].gpu)),
+			.bytes = k->gpus[i].bytes};
+	l->seen[l->n++] = (struct keep_seen){arena_strdup(r->a, slice_of(server)),
+		{.uid = arena_strdup(r->a, slice_of(k->uid)), .gpus = gpus, .n_gpus = k->n_gpus}};
+	return !r->a->failed;
+}
 
 static bool add(struct keep_reading *r, const struct gpu_server *s, const struct kept_for *k)
 {
@@ -38,16 +54,17 @@ static bool read_server(void *ctx, const struct server_object *o)
 	const struct gpu_server *s =
 		o->status.n_kept ? inventory_server(r->inv, slice_of(o->name)) : NULL;
 
-	for (size_t i = 0; s && i < o->status.n_kept; i++)
-		if (!add(r, s, &o->status.kept[i]))
+	for (size_t i = 0; i < o->status.n_kept; i++)
+		if (!note_seen(r, o->name, &o->status.kept[i]) ||
+			(s && !add(r, s, &o->status.kept[i])))
 			return false;
 	return true;
 }
 
 int keep_read(struct claims *c, const struct inventory *inv, struct arena *a,
-	struct queue_kept **ret, size_t *ret_n, struct err *err)
+	struct keep_list *seen, struct queue_kept **ret, size_t *ret_n, struct err *err)
 {
-	struct keep_reading r = {.inv = inv, .a = a};
+	struct keep_reading r = {.inv = inv, .a = a, .seen = seen};
 
 	servers_each(c->cfg->servers, read_server, &r);
 	if (a->failed)
@@ -58,28 +75,29 @@ int keep_read(struct claims *c, const struct inventory *inv, struct arena *a,
 	return 0;
 }
 
-bool keep_known(const struct adoption *a, const char *server, const struct kept_for *k)
+static bool same_kept(const struct kept_for *x, const struct kept_for *y)
 {
-	const struct inventory *inv = &a->pool.inventory;
-	size_t n = 0;
+	bool same = strcmp(x->uid, y->uid) == 0 && x->n_gpus == y->n_gpus;
 
-	for (size_t i = 0; i < a->n_kept; i++) {
-		const struct queue_kept *known = &a->kept[i];
-		const struct gpu_server *s = &inv->servers[known->server];
+	for (size_t i = 0; same && i < x->n_gpus; i++)
+		same = x->gpus[i].bytes == y->gpus[i].bytes &&
+		       strcmp(x->gpus[i].gpu, y->gpus[i].gpu) == 0;
+	return same;
+}
 
-		if (strcmp(s->name, server) != 0 || !slice_is(known->uid, k->uid))
-			continue;
-		for (size_t g = 0; g < k->n_gpus; g++)
-			n += strcmp(s->gpus[known->gpu].id, k->gpus[g].gpu) == 0 &&
-			     known->bytes == k->gpus[g].bytes;
-	}
-	return n == k->n_gpus;
+bool keep_known(const struct keep_list *seen, const char *server, const struct kept_for *k)
+{
+	for (size_t i = 0; i < seen->n; i++)
+		if (strcmp(seen->seen[i].server, server) == 0 && same_kept(&seen->seen[i].kept, k))
+			return true;
+	return false;
 }
 
 /* ---- write ---- */
 
 /* What one server is to say. */
 struct keep_edit {
+	const struct keep_list *seen;    /* NULL: whatever it says */
 	const struct gpu_server *server; /* NULL: nothing */
 	const struct queue_pod *head;
 	const struct queue_kept *keep; /* of this server alone */
@@ -112,6 +130,12 @@ static enum edit_result edit_kept(
 	(void)again;
 	if (says_so(o, e))
 		return EDIT_SAME;
+	for (size_t i = 0; e->seen && i < o->status.n_kept; i++)
+		if (!keep_known(e->seen, o->name, &o->status.kept[i])) {
+			(void)err_set(
+				err, ERR_CONFLICT, "another leader keeps GPUs of %s", o->name);
+			return EDIT_GIVE_UP;
+		}
 	if (e->n == 0) {
 		o->status.n_kept = 0;
 		return EDIT_CHANGED;
@@ -142,6 +166,7 @@ static enum edit_result edit_kept(
 
 struct keep_writing {
 	struct claims *c;
+	const struct keep_list *seen;
 	const struct inventory *inv;
 	const struct queue_pod *head;
 	const struct queue_kept *keep;
@@ -153,7 +178,7 @@ struct keep_writing {
 
 static struct keep_edit edit_of(const struct keep_writing *w, const char *name)
 {
-	struct keep_edit e = {.head = w->head};
+	struct keep_edit e = {.seen = w->seen, .head = w->head};
 
 	for (size_t i = 0; i < w->n; i++) {
 		const struct gpu_server *s = &w->inv->servers[w->keep[i].server];
@@ -180,10 +205,11 @@ static bool see_kept(void *ctx, const struct server_object *o)
 	return w->due[w->n_due++] != NULL;
 }
 
-bool keep_write(struct claims *c, const struct inventory *inv, const struct queue_pod *head,
-	const struct queue_kept *keep, size_t n)
+bool keep_write(struct claims *c, const struct keep_list *seen, const struct inventory *inv,
+	const struct queue_pod *head, const struct queue_kept *keep, size_t n)
 {
-	struct keep_writing w = {.c = c, .inv = inv, .head = head, .keep = keep, .n = n};
+	struct keep_writing w = {
+		.c = c, .seen = seen, .inv = inv, .head = head, .keep = keep, .n = n};
 	bool any = false;
 
 	if (n == 0 && !c->now.keeps)

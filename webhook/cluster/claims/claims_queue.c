@@ -232,7 +232,7 @@ static int decide(struct queueing *q, struct err *err)
 	w.usage = &q->pool.usage;
 	w.shares = q->shares;
 	w.n_shares = q->n_shares;
-	if (keep_read(q->c, &q->pool.inventory, &q->arena, &kept, &w.n_kept, err) < 0)
+	if (keep_read(q->c, &q->pool.inventory, &q->arena, &q->kept, &kept, &w.n_kept, err) < 0)
 		return err->code;
 	w.kept = kept;
 	q->world = w;
@@ -290,9 +290,9 @@ static void run(struct queueing *q)
 	if (q->n_started > 0 && claims_look(c))
 		claims_place(c);
 	if (q->round.head == SIZE_MAX)
-		q->written |= keep_write(c, &q->pool.inventory, NULL, NULL, 0);
+		q->written |= keep_write(c, &q->kept, &q->pool.inventory, NULL, NULL, 0);
 	else
-		q->written |= keep_write(c, &q->pool.inventory, &q->pods[q->round.head],
+		q->written |= keep_write(c, &q->kept, &q->pool.inventory, &q->pods[q->round.head],
 			q->round.keep, q->round.n_keep);
 	since_write(c, q->who, q->list, q->started, q->n);
 	why_tell(q);
@@ -325,7 +325,7 @@ bool claims_queue(struct claims *c)
 			accounts_note_waiting(c->cfg->accounts, NULL);
 			accounts_noted_all(c->cfg->accounts);
 		}
-		q.written = keep_write(c, NULL, NULL, NULL, 0);
+		q.written = keep_write(c, NULL, NULL, NULL, NULL, 0);
 	}
 	arena_release(&q.arena);
 	pods_give_waiting(c->pods, q.list, n);

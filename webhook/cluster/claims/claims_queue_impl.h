@@ -27,6 +27,7 @@ struct queueing {
 	struct queue_share *shares; /* of the namespaces of those who wait, by name */
 	size_t n_shares;
 	struct queue_world world;
+	struct keep_list kept; /* the same as world.kept, as the servers said it */
 	struct queue_round round;
 	struct starting *starts; /* who is let go, since start_all */
 	size_t n_starts;
