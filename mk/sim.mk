@@ -11,7 +11,7 @@ SIM_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard test/sim/*.c)))
 # What the product calls and the simulator answers; allocations of its own never fail.
 SIM_WRAP := $(OOM_WRAP) pthread_create pthread_join pthread_setname_np pthread_mutex_init pthread_mutex_destroy pthread_mutex_lock \
 	pthread_mutex_trylock pthread_mutex_unlock pthread_cond_init pthread_cond_destroy pthread_cond_signal pthread_cond_broadcast \
-	pthread_cond_wait pthread_cond_timedwait pthread_once clock_gettime getrandom nanosleep
+	pthread_cond_wait pthread_cond_timedwait pthread_once clock_gettime getrandom nanosleep queue_decide
 comma := ,
 $(SIM_OBJ): TEST_CFLAGS += $(foreach f,malloc calloc realloc,-D$f=__real_$f)
 SIM_MORE_OBJ := $(patsubst %,$(BUILD)/test/unit/%.o,core_fixture test oom_wrap)

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "test/sim/sim_view.h"
+#include "webhook/core/pool/queue.h"
 
 #define SERVERS_MAX 4
 /* A name that is to be given again is waited for no longer. */
@@ -167,6 +168,27 @@ static void stand_still(int owner)
 	sim_freeze(owner, us);
 }
 
+int __real_queue_decide(const struct queue_world *w, const struct queue_pod *pods, size_t n,
+	bool words, struct arena *a, struct queue_round *ret, struct err *err);
+int __wrap_queue_decide(const struct queue_world *w, const struct queue_pod *pods, size_t n,
+	bool words, struct arena *a, struct queue_round *ret, struct err *err);
+
+/* A leader stands still between what it decides and what it writes of it, for so long that another
+ * leads meanwhile. */
+int __wrap_queue_decide(const struct queue_world *w, const struct queue_pod *pods, size_t n,
+	bool words, struct arena *a, struct queue_round *ret, struct err *err)
+{
+	int rc = __real_queue_decide(w, pods, n, words, a, ret, err);
+	int64_t us = 30 * SECOND;
+
+	if (rc != 0 || ret->n_start == 0 || !sim_chance(habits.stall))
+		return rc;
+	us += (int64_t)sim_below(30 * SECOND);
+	sim_trace(21, "r%d stands still for %.3f s", sim_owner(), (double)us / 1e6);
+	sim_freeze(sim_owner(), us);
+	return rc;
+}
+
 static void open_way(void *arg)
 {
 	int owner = (int)(intptr_t)arg;
@@ -304,6 +326,7 @@ static void mend(void)
 	lean_end();
 	memset(&odds, 0, sizeof(odds));
 	weather = (struct weather){.lag_us = 1000, .page = 500};
+	habits.stall = 0;
 	probes_mend();
 	for (int i = 1; i <= replicas; i++) {
 		way[i] = 0;
@@ -400,7 +423,7 @@ static const struct {
 	{"late-create", &habits.late}, {"twins", &habits.twice}, {"clash", &habits.clash},
 	{"force", &habits.force}, {"config", &odds.config}, {"probe", &odds.probe},
 	{"delete-review", &habits.delete_review}, {"give-up", &habits.give_up},
-	{"foreign-gate", &habits.foreign}};
+	{"foreign-gate", &habits.foreign}, {"stall", &habits.stall}};
 
 const char *chaos_fault(size_t i)
 {
@@ -453,6 +476,28 @@ static void draw_restored(void)
 	servers = SERVERS_MAX;
 }
 
+/* In some, leaders stand still in the midst of what they write for so long that the next one
+ * leads, and keeps what they were about to give (W6); nothing else goes wrong. */
+static void draw_stalled(void)
+{
+	odds.kill = odds.trap = odds.stop = odds.freeze = odds.partition = odds.restore = 0;
+	odds.compact = odds.lease = odds.edit = odds.config = 0;
+	odds.drain = odds.shrink = odds.remove = odds.rename = 0;
+	weather.lost_before = weather.lost_after = weather.broken = weather.busy = 0;
+	weather.late_504 = weather.foreign_404 = weather.very_slow = weather.cut_watch = 0;
+	weather.lag_us = 0;
+	habits.stall = 800000;
+	back = sim_naps = habits.company = false;
+	at_once = 0;
+	habits.turns_us = 2 * SECOND;
+	habits.give_up = habits.foreign = habits.lost_create = habits.late = habits.quota = 0;
+	habits.names = 20;
+	reserve_us = 20 * SECOND;
+	habits.life_us = 20 * SECOND;
+	replicas = 2;
+	servers = 2;
+}
+
 /* So that more is asked for than there is. Ages are seconds of the API server's clock, which
  * replicas' clocks are near. */
 static void draw_waiting(void)
@@ -478,6 +523,8 @@ static void draw_waiting(void)
 		odds.restore = 300000;
 		if (sim_result->seed / 88 % 4 == 0)
 			draw_restored();
+		if (sim_result->seed / 88 % 2 == 1)
+			draw_stalled();
 	}
 	orderly = sky == FAIR && sim_result->seed / 22 % 2 == 0;
 	/* In some, shares alone decide. */

@@ -237,6 +237,21 @@ static bool still_waits(const struct attempt *head, int64_t since)
 	return n >= (head->gang ? gang_size(head->gang) : 1);
 }
 
+/* Is what is kept for it, and nothing for another, there? A leader that died or stands still may
+ * have written a part of it: whoever leads next decides anew. */
+static bool is_kept_whole(const struct attempt *head)
+{
+	unsigned n = 0;
+
+	for (struct object *o = store_first(SERVERS); o; o = store_next(o))
+		for (int i = 0; i < view_of(o)->n_kept; i++) {
+			if (view_of(o)->kept[i].who != index_of(head))
+				return false;
+			n++;
+		}
+	return head->gang || n >= head->shape->amount;
+}
+
 void laws_kept(
 	const struct object *o, int who, int gpu, uint64_t kept, bool by_review, const char *writer)
 {
@@ -255,10 +270,10 @@ void laws_kept(
 		return;
 	/* A review's write brings with it what it has read. The queue has decided before it writes:
 	 * for the head, for one who goes before it or completes a gang, or for another head, where
-	 * a gang has lost members or the pool has got too small. */
+	 * a gang has lost members, the pool has got too small or a part of it alone is kept. */
 	if (by_review ||
-		(v->kept_since < since && pool_shaped_at < since && laws_could_ever(head) &&
-			still_waits(head, since) && !attempts[who].gang &&
+		(v->kept_since < since && pool_shaped_at < since && is_kept_whole(head) &&
+			laws_could_ever(head) && still_waits(head, since) && !attempts[who].gang &&
 			!is_ahead(&attempts[who], head) && !has_higher(head)))
 		sim_fail("kept", "%s gave u%d a part of %s of %s that is kept for u%d", writer, who,
 			v->gpus[gpu].id, o->name, v->kept[0].who);

@@ -34,6 +34,7 @@ void sim_run(uint64_t seed, bool trace)
 	sim_begin(seed, trace);
 	chaos_draw();
 	until = SECOND * 20 + (int64_t)sim_below(FAULTS_US);
+	until *= habits.stall ? 4 : 1;
 	sim_trace(seed, "seed %llu: %d replicas, faults for %.1f s", (unsigned long long)seed,
 		replicas, (double)until / 1e6);
 	for (int i = 1; i <= replicas; i++)

@@ -101,7 +101,7 @@ static struct attempt *make(const char *namespace, const char *name, bool small)
 
 	a->namespace = namespace;
 	a->waits = true;
-	a->priority = !small && sim_chance(200000) ? 100 : 0;
+	a->priority = !small && !habits.stall && sim_chance(200000) ? 100 : 0;
 	a->foreign = sim_chance(habits.foreign);
 	return a;
 }

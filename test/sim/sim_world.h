@@ -63,6 +63,9 @@ struct habits {
 	bool far;     /* and stays so */
 	bool wide;    /* servers have one GPU each, and pods that do not wait ask for four */
 	bool gangs;   /* some of these for one another */
+	/* A leader stands still behind what its queue has decided; runs are long, and no pod has a
+	 * priority. */
+	unsigned stall;
 	unsigned give_up,
 		foreign; /* of these: leave before it comes; have somebody else's gate, too */
 	int64_t patience_us;
