@@ -25,7 +25,7 @@ struct pod_told {
 };
 
 /* there: it is shown, not the last state of one that is gone. Out of memory its plan counts as
- * none, it as one that does not wait, and missed is set. */
+ * none, what waits of it is NULL, and missed is set. */
 struct pod_told pod_told_of(const struct pods_sight *s, const struct json *j,
 	const struct json_node *object, bool there);
 
@@ -70,7 +70,8 @@ void pods_table_release(struct pods_table *t);
 /* The entry of that uid, or NULL. */
 struct pods_entry *pods_table_find(const struct pods_table *t, struct slice uid);
 /* This pod is there, and says this; told->waiting becomes the table's. True: what the table shows
- * has changed. Out of memory it is `missed`. */
+ * has changed. Out of memory it is `missed`; one that has waited before, and whose new state could
+ * not be read, waits on as it was. */
 bool pods_table_put(struct pods_table *t, const struct kube_meta *m, struct pod_told *told);
 /* It is gone, and has said this last: from now on it is one that was lost. True as above. */
 bool pods_table_remove(struct pods_table *t, struct slice uid, const struct pod_told *last);

@@ -193,7 +193,9 @@ bool pods_table_put(struct pods_table *t, const struct kube_meta *m, struct pod_
 	e->seen = (uint8_t)told->seen;
 	e->ended = told->seen == POD_FINISHED;
 	e->waits = told->waits;
-	put_waiting(t, e, told->waiting);
+	/* Whom there was no memory to read waits on, as it was read before. */
+	if (!told->missed || !told->waits)
+		put_waiting(t, e, told->waiting);
 	told->waiting = NULL;
 	e->grace_s = told->grace_s > e->grace_s ? told->grace_s : e->grace_s;
 	changed = put_text(t, &e->why, told->why) || changed;
