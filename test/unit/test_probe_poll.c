@@ -269,6 +269,19 @@ TEST(a_slow_one_is_not_dead)
 	assert_int_equal(metric_value(pool->metrics, M_PROBE_POLLS, PROBE_FAILED, 0), 0);
 }
 
+/* Its leader stood still behind the question: what came meanwhile is older than what it may say. */
+TEST(an_answer_that_is_too_old_is_none)
+{
+	add_server("a", api_url(probe), "");
+	cfg.stale_after_ms = 100;
+	delay_ms = 200;
+	pool_api_run(pool, probe_poll_duty(&cfg));
+	assert_true(api_wait(probe, "GET", PROBE_PATH, 5));
+	assert_true(pool_api_shows(pool, "a", "'reason':'NoAnswer'", 5000));
+	assert_int_equal(metric_value(pool->metrics, M_PROBE_POLLS, PROBE_ANSWERED, 0), 0);
+	assert_true(metric_value(pool->metrics, M_PROBE_POLLS, PROBE_FAILED, 0) > 0);
+}
+
 TEST(a_secret_that_is_missing)
 {
 	add_server("a", "https://127.0.0.1:1", ",'tokenSecret':'probe'");
@@ -418,5 +431,6 @@ TESTS_BETWEEN(set_up, tear_down, another_secret_makes_another_end, writes_what_t
 	the_probes_own_trouble, three_failures_make_it_stale, two_failures_do_not,
 	a_probe_that_does_not_stand_by_it, asks_several_at_once,
 	what_hangs_ages_and_keeps_nobody_waiting, who_does_not_answer_is_asked_less_often,
-	a_slow_one_is_not_dead, a_secret_that_is_missing, a_token_stays_off_plain_http,
-	a_secret_of_another_type, sends_the_token, shows_its_certificate, trusts_its_own_ca_alone)
+	a_slow_one_is_not_dead, an_answer_that_is_too_old_is_none, a_secret_that_is_missing,
+	a_token_stays_off_plain_http, a_secret_of_another_type, sends_the_token,
+	shows_its_certificate, trusts_its_own_ca_alone)

@@ -45,6 +45,9 @@ static void ask(struct probe_poll *p, struct target *t)
 	answer = arena_alloc(&a, kind->answer_size);
 	rc = answer ? probe_ask(p->secrets, &q, &a, answer, &err)
 		    : err_set(&err, ERR_NOMEM, "out of memory");
+	/* Rule R17: it has come while this replica stood still, and others know better by now. */
+	if (rc == 0 && clock_ms() - began >= p->cfg.stale_after_ms)
+		rc = err_set(&err, ERR_TIMEOUT, "it has not answered in time");
 	t->doubtful = rc != 0;
 	if (rc == 0 && clock_ms() - began < p->cfg.haste_ms)
 		t->slow = false;
