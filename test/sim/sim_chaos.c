@@ -476,8 +476,9 @@ static void draw_restored(void)
 	servers = SERVERS_MAX;
 }
 
-/* In some, leaders stand still in the midst of what they write for so long that the next one
- * leads, and keeps what they were about to give (W6); nothing else goes wrong. */
+/* In some, leaders stand still between what they decide and what they write of it for so long that
+ * the next one leads, and keeps what they were about to give (W6). Nothing else goes wrong,
+ * whatever other kinds of runs the seed belongs to. */
 static void draw_stalled(void)
 {
 	odds.kill = odds.trap = odds.stop = odds.freeze = odds.partition = odds.restore = 0;
