@@ -133,7 +133,7 @@ static void note_place(struct attempt *a)
 	int who = index_of(a);
 	unsigned parts = parts_of(who);
 	bool whole = holds_whole(who);
-	const struct object *o = a->gang ? pod_of(a) : NULL;
+	const struct object *o = a->turn_at ? pod_of(a) : NULL;
 
 	if (whole && parts < a->shape->amount && !a->lost)
 		sim_fail("half", "the claim of u%d (%s) looks whole and has %u GPUs of %u", who,
@@ -141,7 +141,7 @@ static void note_place(struct attempt *a)
 	a->more_since = parts <= a->shape->amount ? 0 : a->more_since ? a->more_since : sim_now();
 	if (whole && a->gated)
 		laws_turn(a);
-	/* of a gang it may be taken back */
+	/* of a gang it may be taken back, and a restore of etcd takes any */
 	else if (a->gated && parts == 0 && o && !o->deleting)
 		a->turn_at = 0;
 	if (whole)
