@@ -74,6 +74,27 @@ TEST(w5_the_oldest_has_what_a_cap_leaves)
 	assert_true(status_has(api, "b", "'w1'", 0));
 }
 
+/* A cap is full, as is seen when it is asked for: what was decided for the others behind it is not
+ * kept for a moment, time and again. */
+TEST(w6_a_full_cap_is_not_kept_behind)
+{
+	unsigned puts;
+
+	api->cfg.reserve_ms = 1;
+	kube_store_policy(store, "small", "{'allow':{'gpus':1}}");
+	pool_api_put(api->pool, "a", OURS, SPEC,
+		STATUS(CLAIM_ON("x1", "x", "bound", "'a'", "gpu-0", WHOLE)));
+	pod_put(api, "x", "x1", NULL);
+	pod_put_waiting(api, "one", "u2", PLAN_WAITS("1", "100"), 30);
+	pod_put_waiting(api, "big", "u1", PLAN_WAITS("2", "100"), 31);
+	claims_api_run(api);
+	assert_false(pod_is_let_go(api, "u2", 2000));
+	puts = api->pool->puts;
+	assert_false(pod_is_let_go(api, "u2", 4000));
+	assert_in_range(api->pool->puts - puts, 0, 1);
+	assert_false(status_has(api, "a", "'kept'", 0));
+}
+
 static int raise_gpus(struct policy_caps *c, size_t n)
 {
 	struct account_ask ask = {.uid = "u1",
@@ -106,4 +127,5 @@ TEST(a_full_cap_is_asked_for_once)
 	policy_caps_release(&caps);
 }
 
-TESTS_BETWEEN(set_up, tear_down, w5_the_oldest_has_what_a_cap_leaves, a_full_cap_is_asked_for_once)
+TESTS_BETWEEN(set_up, tear_down, w5_the_oldest_has_what_a_cap_leaves,
+	w6_a_full_cap_is_not_kept_behind, a_full_cap_is_asked_for_once)

@@ -289,11 +289,11 @@ static void run(struct queueing *q)
 	/* Who has his claim waits for nobody who is told why he waits. */
 	if (q->n_started > 0 && claims_look(c))
 		claims_place(c);
-	if (q->round.head == SIZE_MAX)
-		q->written |= keep_write(c, &q->kept, &q->pool.inventory, NULL, NULL, 0);
-	else
-		q->written |= keep_write(c, &q->kept, &q->pool.inventory, &q->pods[q->round.head],
-			q->round.keep, q->round.n_keep);
+	/* The head may be one who stands behind that cap: a round without him is not far. */
+	if (!q->refused)
+		q->written |= keep_write(c, &q->kept, &q->pool.inventory,
+			q->round.head == SIZE_MAX ? NULL : &q->pods[q->round.head], q->round.keep,
+			q->round.n_keep);
 	since_write(c, q->who, q->list, q->started, q->n);
 	why_tell(q);
 	if (q->words) {

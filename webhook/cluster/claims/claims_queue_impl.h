@@ -35,6 +35,7 @@ struct queueing {
 	size_t n_units;
 	bool *started;
 	size_t n_started;
+	bool refused; /* a cap is full, of which the round knew nothing */
 	bool words;   /* it says why who waits does */
 	bool written; /* something has changed in the picture since it was looked at */
 };

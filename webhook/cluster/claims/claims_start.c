@@ -19,6 +19,8 @@
 #define SCRATCH_USUAL 2048
 /* Claims that one round writes: the next is not far. */
 #define STARTS_MAX 256
+/* From a cap that is full to a round in which nothing is decided for those who stand behind it. */
+#define BARRED_MS 50
 
 struct starting {
 	struct adoption a;
@@ -81,7 +83,9 @@ static void settle(struct queueing *q, const struct starting *s)
 		return;
 	}
 	if (s->rc == ERR_REFUSED) {
+		q->refused = true;
 		claims_bar(q->c, h->namespace, s->err.msg);
+		claims_until(q->c, clock_ms() + BARRED_MS);
 		return;
 	}
 	/* Somebody else has taken it: the next round decides on what is left. */
