@@ -31,6 +31,7 @@ static bool note_seen(struct keep_reading *r, const char *server, const struct k
 	return !r->a->failed;
 }
 
+/* k: as it was noted; the list goes by its texts. */
 static bool add(struct keep_reading *r, const struct gpu_server *s, const struct kept_for *k)
 {
 	for (size_t i = 0; i < k->n_gpus; i++) {
@@ -40,7 +41,7 @@ static bool add(struct keep_reading *r, const struct gpu_server *s, const struct
 			continue;
 		if (!LIST_ROOM_IN(r->a, r->list, r->n, r->cap))
 			return false;
-		r->list[r->n++] = (struct queue_kept){.uid = arena_slice(r->a, slice_of(k->uid)),
+		r->list[r->n++] = (struct queue_kept){.uid = slice_of(k->uid),
 			.server = (size_t)(s - r->inv->servers),
 			.gpu = (size_t)(g - s->gpus),
 			.bytes = k->gpus[i].bytes};
@@ -56,7 +57,7 @@ static bool read_server(void *ctx, const struct server_object *o)
 
 	for (size_t i = 0; i < o->status.n_kept; i++)
 		if (!note_seen(r, o->name, &o->status.kept[i]) ||
-			(s && !add(r, s, &o->status.kept[i])))
+			(s && !add(r, s, &r->seen->seen[r->seen->n - 1].kept)))
 			return false;
 	return true;
 }
