@@ -71,11 +71,24 @@ static bool ask(const char *control, const char *command, char ret[static ANSWER
 	       WEXITSTATUS(status) == 0;
 }
 
-/* It tells an error of CUDA by its name, and exits with 0 all the same, for all that is documented.
- */
+/* It exits with 0 all the same. That of driver 580 says "Server 7 not found", and "Invalid process
+ * 7!", then 1; others tell an error of CUDA by its name. */
 static bool refuses(const char *answer)
 {
-	return strcasestr(answer, "error") || strcasestr(answer, "fail");
+	return strcasestr(answer, "error") || strcasestr(answer, "fail") ||
+	       strcasestr(answer, "invalid") || strcasestr(answer, "not found");
+}
+
+/* What terminate_client answers last is 0 where it has, for all that was seen; no number is none.
+ */
+static bool says_ended(const char *answer)
+{
+	struct slice rest = slice_of(answer), word;
+	uint64_t code = 0, n;
+
+	while (text_word(&rest, &word))
+		code = text_u64(word, UINT64_MAX, &n) ? n : 0;
+	return code == 0 && !refuses(answer);
 }
 
 /* A list of pids. What is none of them is passed over, as a prompt. */
@@ -130,7 +143,7 @@ static bool end_client(const char *control, pid_t server, pid_t client)
 
 	(void)snprintf(
 		command, sizeof(command), "terminate_client %d %d\n", (int)server, (int)client);
-	if (ask(control, command, answer) && !refuses(answer))
+	if (ask(control, command, answer) && says_ended(answer))
 		return true;
 	return list_clients(control, server, left, &n) && !is_among(client, left, n);
 }

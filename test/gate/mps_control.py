@@ -8,6 +8,9 @@ import sys
 import time
 
 FOLDER = os.environ["CUDA_MPS_PIPE_DIRECTORY"]
+# The last two as that of driver 580 says them.
+REFUSALS = {"get_server_list": "error 805 CUDA_ERROR_MPS_CONNECTION_FAILED", "get_client_list": "Server {} not found",
+            "terminate_client": "Invalid process {1}!\n1"}
 
 
 def read(name):
@@ -30,11 +33,13 @@ def main():
         with open(os.path.join(FOLDER, "heard"), "a", encoding="ascii") as f:
             f.write(" ".join([word, *pids, str(os.path.exists(f"/proc/{pids[1]}"))]) + "\n")
     if mode == f"refuses {word}":
-        print("error 805 CUDA_ERROR_MPS_CONNECTION_FAILED")
+        print(REFUSALS[word].format(*pids))
     elif word == "get_server_list":
         print(os.getpid() if mode == "elsewhere" else read("server"))
     elif word == "get_client_list":
         print(read("clients"))
+    else:
+        print(0)
 
 
 main()
