@@ -55,6 +55,7 @@ help:
 	@echo 'make deploy                images, manifests and the device plugin on the current context; REGISTRY=… or BRING=COMMAND'
 	@echo 'make cuda                  fetch what gpuprobe is built with into build/cuda; or say CUDA_HOME=/usr/local/cuda everywhere'
 	@echo 'make gpuprobe              build gpuprobe and gpuprobe-shared; probe-check proves what they promise without a GPU'
+	@echo 'make gate-gpu-check        on a server with a GPU: gpugate before its driver, NVML and MPS (half a minute)'
 	@echo 'make gpu-check             on a server with a GPU: gpuprobe there, with planted faults, its speed against what is expected (7 minutes)'
 	@echo 'make probe-image           its container image: build/probe-image/gpuprobe.oci.tar; probe-image-check proves what it promises'
 	@echo 'make device-plugin-image   the device plugin'\''s: build/device-plugin-image/; device-plugin-image-check proves what it promises'

@@ -29,6 +29,13 @@ gate-test:
 	@$(PYTHON) test/run --build $(BUILD) --only $(subst $(subst ,, ),$(,),$(GATE_UNITS)) unit
 	@POOLGATE=$(BUILD)/poolgate $(PYTHON) test/run --build $(BUILD) --only '$T' gate
 
+# On a server with a GPU: before NVIDIA's own driver, NVML and MPS. What it sees is printed.
+.PHONY: gate-gpu-check
+gate-gpu-check:
+	@tools/setup build test
+	$(SUB) programs
+	@POOLGATE=$(BUILD)/poolgate $(PYTHON) -B -m pytest -q -s --no-header -p no:cacheprovider test/gate/gpu_check.py
+
 # The latter over programs with ThreadSanitizer: ten minutes.
 .PHONY: gate-thread
 
