@@ -95,6 +95,26 @@ TEST(w6_a_full_cap_is_not_kept_behind)
 	assert_false(status_has(api, "a", "'kept'", 0));
 }
 
+/* Of what the pods of a full policy wait for, others are kept from nothing: also while nobody of it
+ * is small enough to be refused, and though its pod is the oldest. */
+TEST(w6_nothing_is_kept_for_whom_a_cap_bars)
+{
+	api->cfg.reserve_ms = 1;
+	kube_store_policy(store, "small", "{'allow':{'gpus':2}}");
+	small.gpus = 2;
+	pool_api_put(api->pool, "a", OURS, SPEC,
+		STATUS(CLAIM_ON("x1", "x", "bound", "'a'", "gpu-0", WHOLE)));
+	pod_put(api, "x", "x1", NULL);
+	pod_put_waiting(api, "big", "u1", PLAN_WAITS("2", "100"), 29);
+	claims_api_run(api);
+	assert_false(pod_is_let_go(api, "u1", 1500));
+	assert_true(pod_is_told(api, "u1", "spec.allow.gpus", SOON));
+	assert_false(status_has(api, "a", "'kept'", 0));
+	pod_gone(api, "x1");
+	assert_true(pod_is_let_go(api, "u1", SOON));
+	small.gpus = 18;
+}
+
 static int raise_gpus(struct policy_caps *c, size_t n)
 {
 	struct account_ask ask = {.uid = "u1",
@@ -128,4 +148,5 @@ TEST(a_full_cap_is_asked_for_once)
 }
 
 TESTS_BETWEEN(set_up, tear_down, w5_the_oldest_has_what_a_cap_leaves,
-	w6_a_full_cap_is_not_kept_behind, a_full_cap_is_asked_for_once)
+	w6_a_full_cap_is_not_kept_behind, w6_nothing_is_kept_for_whom_a_cap_bars,
+	a_full_cap_is_asked_for_once)

@@ -371,11 +371,21 @@ struct policy_law {
 	const struct policy *policy; /* NULL: it picks none, or nobody knows */
 	const struct pool_bound *bound;
 	struct slice barred; /* why none of them may have its turn; absent: they may */
+	/* Of a policy with caps: what those of its namespaces hold whose pods wait. NULL: it has
+	 * none. */
+	struct account *account;
 };
 /* In the arena, or as long as the claims. False: out of memory. */
 bool policy_law_of(
 	const struct claims *c, struct slice namespace, struct arena *a, struct policy_law *ret);
 bool policy_law_apply(
 	const struct policy_law *law, struct demand *d, struct queue_pod *pod, struct arena *a);
+/* Of all namespaces whose pods wait, each with what it holds. Out of memory: a->failed. */
+void policy_laws_count(struct policy_law *laws, const struct queue_share *shares,
+	const struct account_sum *held, size_t n, struct arena *a);
+/* After policy_law_apply: a pod that without a doubt takes more than the caps leave may not have
+ * its turn, so that nothing is kept for it. Who passes is refused by the account itself, where
+ * other namespaces of the policy hold too much, or the GPUs that it is given are too large. */
+void policy_law_cap(const struct policy_law *law, struct queue_pod *pod, struct arena *a);
 
 #endif

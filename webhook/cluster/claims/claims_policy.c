@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster: what the policies of namespaces say to the leader: who of those that wait may have his
  * turn (law P1), and that what it gives is counted in their accounts first (law P6). */
+#include <string.h>
+
 #include "webhook/cluster/claims/claims_impl.h"
 #include "webhook/core/policy/policy_bound.h"
 
@@ -88,4 +90,67 @@ bool policy_law_apply(
 	if (policy_allows_launcher(law->policy, d->launcher, &err) < 0)
 		pod->barred = arena_slice(a, slice_of(err.msg));
 	return !a->failed;
+}
+
+/* ---- caps ---- */
+
+/* The account of that policy, which another namespace may have by now. NULL: out of memory. */
+static struct account *account_of(
+	const struct policy_law *laws, size_t i, size_t n, struct arena *a)
+{
+	struct account *account;
+
+	for (size_t k = 0; k < i; k++)
+		if (laws[k].account && strcmp(laws[k].policy->name, laws[i].policy->name) == 0)
+			return laws[k].account;
+	account = arena_array(a, 1, sizeof(*account));
+	if (account)
+		account->rows = arena_array(a, n, sizeof(*account->rows));
+	return account && account->rows ? account : NULL;
+}
+
+void policy_laws_count(struct policy_law *laws, const struct queue_share *shares,
+	const struct account_sum *held, size_t n, struct arena *a)
+{
+	for (size_t i = 0; i < n; i++) {
+		const char *namespace = arena_strdup(a, shares[i].namespace);
+		struct account *account;
+
+		if (!policy_is_capped(laws[i].policy))
+			continue;
+		account = account_of(laws, i, n, a);
+		if (!account || !namespace)
+			return;
+		account->rows[account->n_rows++] = (struct account_row){namespace, held[i]};
+		laws[i].account = account;
+	}
+}
+
+/* Two containers may have parts of one GPU, and what a percentage is of is not known yet. */
+static struct account_sum takes_at_least(const struct demand *d)
+{
+	struct account_sum least = {0};
+
+	for (size_t i = 0; i < d->n_containers; i++) {
+		const struct demand_container *c = &d->containers[i];
+		uint64_t bytes;
+
+		if (c->amount > least.gpus)
+			least.gpus = c->amount;
+		if (__builtin_mul_overflow(c->memory_mb, c->amount * UINT64_C(1000000), &bytes) ||
+			__builtin_add_overflow(least.bytes, bytes + (c->percent > 0), &least.bytes))
+			least.bytes = UINT64_MAX;
+	}
+	return least;
+}
+
+void policy_law_cap(const struct policy_law *law, struct queue_pod *pod, struct arena *a)
+{
+	struct account_ask ask = {.wants = takes_at_least(pod->demand)};
+	struct err err = {0};
+
+	if (!law->account || pod->barred.at || account_fits(law->account, law->policy, ask.wants))
+		return;
+	(void)account_refuse(law->account, law->policy, &ask, &err);
+	pod->barred = arena_slice(a, slice_of(err.msg));
 }

@@ -125,11 +125,10 @@ static bool see_held(void *ctx, const struct server_object *o)
 
 	for (size_t i = 0; i < o->status.n_claims; i++) {
 		const struct claim *claim = &o->status.claims[i].claim;
-		struct queue_share *s = share_of(q, slice_of(claim->namespace));
+		const struct queue_share *s = share_of(q, slice_of(claim->namespace));
 
-		for (size_t k = 0; s && k < claim->n_parts; k++)
-			if (__builtin_add_overflow(s->bytes, claim->parts[k].bytes, &s->bytes))
-				s->bytes = UINT64_MAX;
+		if (s)
+			account_sum_add(&q->held[s - q->shares], claim);
 	}
 	return true;
 }
@@ -142,7 +141,8 @@ static void count_shares(struct queueing *q)
 	q->shares = arena_array(&q->arena, q->n, sizeof(*q->shares));
 	for (size_t i = 0; q->shares && i < q->n; i++)
 		q->shares[i].namespace = q->pods[i].namespace;
-	if (!q->shares)
+	q->held = arena_array(&q->arena, q->n, sizeof(*q->held));
+	if (!q->shares || !q->held)
 		return;
 	qsort(q->shares, q->n, sizeof(*q->shares), by_namespace);
 	for (size_t i = 0; i < q->n; i++)
@@ -150,6 +150,8 @@ static void count_shares(struct queueing *q)
 			q->shares[n++] = q->shares[i];
 	q->n_shares = n;
 	servers_each(q->c->cfg->servers, see_held, q);
+	for (size_t i = 0; i < n; i++)
+		q->shares[i].bytes = q->held[i].bytes;
 }
 
 /* As a review would hold them to it: whole servers are the profile's to say, where the plan does
@@ -188,6 +190,8 @@ static void read_policies(struct queueing *q)
 	for (size_t i = 0; laws && i < q->n_shares; i++)
 		if (!policy_law_of(c, q->shares[i].namespace, &q->arena, &laws[i]))
 			return;
+	if (laws)
+		policy_laws_count(laws, q->shares, q->held, q->n_shares, &q->arena);
 	accounts_note_waiting(c->cfg->accounts, NULL);
 	for (size_t i = 0; laws && q->capped && i < q->n; i++) {
 		const struct policy_law *law = &laws[share_of(q, q->pods[i].namespace) - q->shares];
@@ -196,6 +200,9 @@ static void read_policies(struct queueing *q)
 			accounts_note_waiting(c->cfg->accounts, law->policy->name);
 		if (!policy_law_apply(law, &q->demands[i], &q->pods[i], &q->arena))
 			return;
+		/* What it has of a claim counts already. */
+		if (q->who[i]->n_records == 0)
+			policy_law_cap(law, &q->pods[i], &q->arena);
 		q->capped[i] = law->policy && policy_is_capped(law->policy);
 	}
 	if (laws && q->capped)
