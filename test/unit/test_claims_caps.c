@@ -115,6 +115,105 @@ TEST(w6_nothing_is_kept_for_whom_a_cap_bars)
 	small.gpus = 18;
 }
 
+#define APP(name, amount, of)                                                                      \
+	"{'name':'" name "','kind':'app','amount':" amount "," of                                  \
+	",'units':100,'command':'wrapped','argv':7}"
+#define WAITS(containers)                                                                          \
+	"{'v':1,'profile':'p','hash':'0123456789abcdef','mode':'full','waits':true,'containers':"  \
+	"[" containers "]}"
+#define NONE_GPUS UINT32_MAX
+#define NONE_BYTES UINT64_MAX
+#define GB UINT64_C(1000000000)
+
+/* One of four GPUs, of 16 GB, is held, and one pod waits. Whom the caps bar for sure nobody asks
+ * the account about; who may pass is counted there. */
+static const struct {
+	const char *what, *spec, *plan;
+	uint32_t gpus;
+	uint64_t bytes;
+	const char *told; /* NULL: it has its turn */
+	bool asked;
+} bars[] = {
+	{"as many as are left", "{'allow':{'gpus':3}}", WAITS(APP("a", "2", "'percent':10")), 3,
+		NONE_BYTES, NULL, true},
+	{"one more", "{'allow':{'gpus':2}}", WAITS(APP("a", "2", "'percent':10")), 2, NONE_BYTES,
+		"spec.allow.gpus), of which they hold 1 (n 1), and the pod takes 2", false},
+	{"two containers may share one", "{'allow':{'gpus':2}}",
+		WAITS(APP("a", "1", "'percent':10") "," APP("b", "1", "'percent':10")), 2,
+		NONE_BYTES, NULL, true},
+	{"the larger of two", "{'allow':{'gpus':2}}",
+		WAITS(APP("a", "2", "'percent':10") "," APP("b", "1", "'percent':10")), 2,
+		NONE_BYTES, "and the pod takes 2", false},
+	{"memory that is left", "{'allow':{'memory':'20000M'}}",
+		WAITS(APP("a", "2", "'memoryMB':2000")), NONE_GPUS, 20 * GB, NULL, true},
+	{"memory of each GPU", "{'allow':{'memory':'20000M'}}",
+		WAITS(APP("a", "2", "'memoryMB':2001")), NONE_GPUS, 20 * GB,
+		"spec.allow.memory), of which they hold 16000 (n 16000 MB), and the pod takes 4002",
+		false},
+	{"memory of both containers", "{'allow':{'memory':'20000M'}}",
+		WAITS(APP("a", "1", "'memoryMB':2000") "," APP("b", "1", "'memoryMB':2001")),
+		NONE_GPUS, 20 * GB, "and the pod takes 4001", false},
+	{"a percentage where none is left", "{'allow':{'memory':'16000M'}}",
+		WAITS(APP("a", "1", "'percent':1")), NONE_GPUS, 16 * GB, "spec.allow.memory",
+		false},
+	{"a percentage of what is not known", "{'allow':{'memory':'16001M'}}",
+		WAITS(APP("a", "1", "'percent':1")), NONE_GPUS, 16 * GB + GB / 1000,
+		"spec.allow.memory", true},
+};
+
+static void begin_with_one_held(void)
+{
+	pool_api_put(api->pool, "a", OURS,
+		"{'address':'10.0.0.1:56001','gpus':[{'model':'V100','memory':'16G','count':4}]}",
+		"{'version':1,'gpus':[" GPU("gpu-0") "," GPU("gpu-1") "," GPU("gpu-2") "," GPU(
+			"gpu-3") "],'claims':[" CLAIM_ON("x1", "x", "bound", "'a'", "gpu-0",
+			WHOLE) "]}");
+	pod_put(api, "x", "x1", NULL);
+}
+
+TEST(p6_who_is_barred_is_barred_for_sure)
+{
+	const struct policy before = small;
+
+	begin_with_one_held();
+	claims_api_run(api);
+	for (size_t i = 0; i < COUNT(bars); i++) {
+		char uid[] = {'u', (char)('0' + i), 0}, name[] = {'p', (char)('0' + i), 0};
+		size_t asked = api_seen_of(kube_store_api(store), "GET", SMALL);
+
+		print_message("%s\n", bars[i].what);
+		kube_store_policy(store, "small", bars[i].spec);
+		small.gpus = bars[i].gpus;
+		small.bytes = bars[i].bytes;
+		pod_put_waiting(api, name, uid, bars[i].plan, 30);
+		if (bars[i].told)
+			assert_true(pod_is_told(api, uid, bars[i].told, SOON));
+		else
+			assert_true(pod_is_let_go(api, uid, SOON));
+		assert_int_equal(
+			api_seen_of(kube_store_api(store), "GET", SMALL) > asked, bars[i].asked);
+		pod_gone(api, uid);
+		assert_true(status_has_not(api, "a", uid, SOON));
+	}
+	small = before;
+}
+
+/* What another namespace of the policy holds counts, where its pods wait, too. */
+TEST(p6_namespaces_of_a_policy_are_barred_together)
+{
+	begin_with_one_held();
+	kube_store_policy(store, "small", "{'allow':{'gpus':2}}");
+	small.gpus = 2;
+	pod_put_waiting(api, "p1", "u1", PLAN_WAITS("3", "10"), 30);
+	pod_put_waiting(api, "p2", "u2", PLAN_WAITS("2", "10"), 31);
+	pod_namespace(api, "u2", 'm');
+	claims_api_run(api);
+	assert_true(pod_is_told(api, "u1", "(n 1), and the pod takes 3", SOON));
+	assert_true(pod_is_told(api, "u2", "(n 1), and the pod takes 2", SOON));
+	assert_int_equal(api_seen_of(kube_store_api(store), "GET", SMALL), 0);
+	small.gpus = 18;
+}
+
 static int raise_gpus(struct policy_caps *c, size_t n)
 {
 	struct account_ask ask = {.uid = "u1",
@@ -149,4 +248,5 @@ TEST(a_full_cap_is_asked_for_once)
 
 TESTS_BETWEEN(set_up, tear_down, w5_the_oldest_has_what_a_cap_leaves,
 	w6_a_full_cap_is_not_kept_behind, w6_nothing_is_kept_for_whom_a_cap_bars,
+	p6_who_is_barred_is_barred_for_sure, p6_namespaces_of_a_policy_are_barred_together,
 	a_full_cap_is_asked_for_once)

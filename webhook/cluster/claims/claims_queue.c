@@ -307,6 +307,10 @@ static void run(struct queueing *q)
 		c->why_ms = clock_ms() + WHY_EVERY_MS;
 		queue_show(c, &q->world, q->pods, q->n, &q->round, &q->arena);
 	}
+	/* Whom a cap has refused is barred in the next round, which is not far, and told so there.
+	 */
+	if (q->refused)
+		c->why_ms = 0;
 	wait_on(q);
 }
 

@@ -25,7 +25,7 @@ struct queueing {
 	struct demand *demands;
 	bool *capped;               /* whose policy has caps; NULL: nobody's */
 	struct queue_share *shares; /* of the namespaces of those who wait, by name */
-	struct account_sum *held; /* what each of these holds */
+	struct account_sum *held;   /* what each of these holds */
 	size_t n_shares;
 	struct queue_world world;
 	struct keep_list kept; /* the same as world.kept, as the servers said it */
