@@ -8,9 +8,12 @@
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *at, size_t size);
+/* Weak, as those of an arena below: of a program that is not linked with --wrap for it. */
+void *__real_reallocarray(void *at, size_t n, size_t size) __attribute__((weak));
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *at, size_t size);
+void *__wrap_reallocarray(void *at, size_t n, size_t size);
 
 void *__wrap_malloc(size_t size)
 {
@@ -25,6 +28,11 @@ void *__wrap_calloc(size_t n, size_t size)
 void *__wrap_realloc(void *at, size_t size)
 {
 	return oom_fails() ? NULL : __real_realloc(at, size);
+}
+
+void *__wrap_reallocarray(void *at, size_t n, size_t size)
+{
+	return oom_fails() ? NULL : __real_reallocarray(at, n, size);
 }
 
 /* ---- an arena's pieces ---- */

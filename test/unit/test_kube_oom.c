@@ -351,6 +351,45 @@ TEST(test_picture)
 	metrics_free(metrics);
 }
 
+static void all_are_placed(const struct servers *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		assert_int_equal(s->entries[i]->held != NULL, s->entries[i]->placed);
+}
+
+/* Who was given no place for want of memory has one at the next look that finds some, wherever its
+ * name stands among the others. */
+TEST(test_a_place_that_is_given_later)
+{
+	const struct log log = {.fd = 2};
+	struct metrics *metrics = metrics_new(metric_table, M_COUNT);
+	size_t later = 0;
+
+	for (long fails = 0; fails < 24; fails++) {
+		struct servers *s = servers_new(NULL, &log, metrics, NULL);
+
+		assert_non_null(s);
+		(void)pthread_mutex_lock(&s->lock);
+		for (long n = 0; n < 20; n++) {
+			struct held *h = read_server(n % 2 ? 500 - n : 500 + n, -1, NULL);
+
+			assert_non_null(h);
+			oom_begin(fails, OOM_ALL_AFTER);
+			(void)servers_put(s, h);
+			if (servers_judge(s))
+				all_are_placed(s);
+			(void)oom_end();
+			later += s->inv.n_servers < s->n;
+			assert_true(servers_judge(s));
+			all_are_placed(s);
+		}
+		(void)pthread_mutex_unlock(&s->lock);
+		servers_free(s);
+	}
+	assert_true(later > 20);
+	metrics_free(metrics);
+}
+
 /* ---- a list of them ---- */
 
 static atomic_uint lists;
@@ -409,4 +448,5 @@ TEST(test_list)
 	assert_int_equal(atomic_load(&lists), 2);
 }
 
-TESTS(test_watch, test_reflector, test_kubeconfig, test_tls_secret, test_picture, test_list)
+TESTS(test_watch, test_reflector, test_kubeconfig, test_tls_secret, test_picture,
+	test_a_place_that_is_given_later, test_list)
