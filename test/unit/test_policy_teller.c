@@ -63,4 +63,62 @@ TEST(test_told_once)
 	free(status);
 }
 
-TESTS(test_told_once)
+/* Patches to answer so, of status and with that reason; then as it is. */
+static const struct {
+	int status;
+	const char *reason;
+} answers[] = {{409, "Conflict"}, {404, "NotFound"}, {403, "Forbidden"}, {403, "Forbidden"},
+	{409, "Conflict"}, {403, "Forbidden"}, {200, NULL}, {500, "InternalError"}, {200, NULL}};
+static size_t answered;
+
+/* A policy that is never told enough. */
+static int answer_in_turn(void *ctx, const struct api_request *req, struct api_reply *reply)
+{
+	(void)ctx;
+	if (strcmp(req->method, "PATCH") != 0)
+		api_text(reply, 200, "{\"metadata\":{\"resourceVersion\":\"9\"},\"items\":[%s]}",
+			OBJECT("keeps", "4", KEEPS, ""));
+	else if (answered < COUNT(answers) && answers[answered].reason)
+		api_status(reply, answers[answered].status, answers[answered].reason, "no");
+	else
+		api_text(reply, 200, "{}");
+	answered += strcmp(req->method, "PATCH") == 0;
+	return 0;
+}
+
+/* That it cannot be written is told once, until it can be: but not where somebody changed or
+ * deleted the policy meanwhile. */
+TEST(test_what_cannot_be_written_is_told)
+{
+	char path[] = "/tmp/test_policy_teller_XXXXXX", text[8192] = "";
+	struct log log = {.fd = mkstemp(path), .level = LOG_LEVEL_WARN};
+	struct policy_teller_config cfg = {.log = &log, .every_ms = 5};
+	struct leader_duty duty = policy_teller_duty(&cfg);
+	struct kube_config config;
+	struct err err = {0};
+	size_t lines = 0;
+	void *running;
+
+	assert_true(log.fd >= 0);
+	(void)unlink(path);
+	api = api_start(answer_in_turn, NULL);
+	api_config(api, &config);
+	assert_int_equal(kube_new(&config, &kube, &err), 0);
+	cfg.kube = kube;
+	assert_int_equal(duty.start(duty.ctx, &running, &err), 0);
+	assert_true(api_wait(api, "PATCH", POLICIES "/keeps/status", COUNT(answers)));
+	duty.stop(running);
+	assert_true(pread(log.fd, text, sizeof(text) - 1, 0) > 0);
+	for (const char *at = text; (at = strstr(at, "could not be written")); at++)
+		lines++;
+	assert_int_equal(lines, 2);
+	assert_null(strstr(text, "409"));
+	assert_null(strstr(text, "404"));
+	assert_non_null(strstr(text, "403"));
+	assert_non_null(strstr(text, "500"));
+	kube_free(kube);
+	api_stop(api);
+	(void)close(log.fd);
+}
+
+TESTS(test_told_once, test_what_cannot_be_written_is_told)
