@@ -274,6 +274,25 @@ TEST(test_who_waits_is_bounded_by_the_last_count)
 	assert_non_null(strstr(fix.e.msg, "(spec.allow.waiting), and 3 do"));
 }
 
+/* A policy that bounds those who wait alone: how many do is kept, and nobody is in its account. */
+TEST(test_who_waits_is_counted_without_an_account)
+{
+	int64_t end = clock_ms() + 20000;
+
+	small.gpus = UINT32_MAX;
+	must_take("lab", "u1", "app c 1 50%");
+	small.gpus = 3;
+	kube_store_policy(fix.store, "small", "{'allow':{'waiting':3}}");
+	accounts_note_waiting(x, "small");
+	accounts_noted_all(x);
+	assert_int_equal(accounts_repair(x, "small", &care, end, &fix.e), 0);
+	says("waiting", "1");
+	says("account", "1 0");
+	says("gpus", "0");
+	assert_int_equal(accounts_repair(x, "small", &care, end, &fix.e), 0);
+	assert_int_equal(api_seen_of(fix.api, "PATCH", SMALL "/status"), 1);
+}
+
 /* Where nobody has counted yet, or what stands there is no count, nobody waits. */
 TEST(test_who_waits_where_nobody_has_counted)
 {
@@ -918,17 +937,18 @@ TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_i
 	test_lost_answers, test_no_account_no_claim, test_taken_back,
 	test_a_broken_account_is_counted_anew, test_a_keeper_writes_what_was_closed,
 	test_what_may_land_yet_keeps_its_name, test_a_policy_that_turned_wrong,
-	test_who_waits_is_bounded_by_the_last_count, test_who_waits_where_nobody_has_counted,
-	test_who_waits_when_nobody_says_how_many_do, test_half_a_count_of_those_who_wait,
-	test_who_was_let_in_is_not_forgotten, test_nobody_overstays_his_deadline,
-	test_what_found_no_room_after_all_is_written_out, test_nothing_ahead_outlives_its_caps,
-	test_nothing_ahead_outlives_a_restore, test_nothing_ahead_outlives_its_policy,
-	test_nothing_ahead_of_a_policy_that_is_gone, test_who_is_unsure_keeps_his_part_alone,
-	test_nobody_waits_longer_for_who_is_at_work, test_an_object_that_says_too_little,
-	test_who_writes_in_turn_reads_first, test_how_old_the_number_of_those_who_wait_may_be,
-	test_how_much_is_counted_ahead, test_less_is_counted_ahead_near_the_caps,
-	test_nothing_ahead_where_the_caps_are_near, test_nothing_ahead_without_a_janitor,
-	test_nothing_ahead_for_who_comes_alone, test_nothing_ahead_beside_who_found_it_full,
-	test_who_comes_in_company_is_counted_ahead, test_who_is_gone_stays_counted_ahead,
-	test_nobody_is_refused_for_what_is_ahead, test_who_asks_again_waits_for_nothing_ahead,
-	test_a_server_that_was_never_readable, test_three_replicas_at_once)
+	test_who_waits_is_bounded_by_the_last_count, test_who_waits_is_counted_without_an_account,
+	test_who_waits_where_nobody_has_counted, test_who_waits_when_nobody_says_how_many_do,
+	test_half_a_count_of_those_who_wait, test_who_was_let_in_is_not_forgotten,
+	test_nobody_overstays_his_deadline, test_what_found_no_room_after_all_is_written_out,
+	test_nothing_ahead_outlives_its_caps, test_nothing_ahead_outlives_a_restore,
+	test_nothing_ahead_outlives_its_policy, test_nothing_ahead_of_a_policy_that_is_gone,
+	test_who_is_unsure_keeps_his_part_alone, test_nobody_waits_longer_for_who_is_at_work,
+	test_an_object_that_says_too_little, test_who_writes_in_turn_reads_first,
+	test_how_old_the_number_of_those_who_wait_may_be, test_how_much_is_counted_ahead,
+	test_less_is_counted_ahead_near_the_caps, test_nothing_ahead_where_the_caps_are_near,
+	test_nothing_ahead_without_a_janitor, test_nothing_ahead_for_who_comes_alone,
+	test_nothing_ahead_beside_who_found_it_full, test_who_comes_in_company_is_counted_ahead,
+	test_who_is_gone_stays_counted_ahead, test_nobody_is_refused_for_what_is_ahead,
+	test_who_asks_again_waits_for_nothing_ahead, test_a_server_that_was_never_readable,
+	test_three_replicas_at_once)
