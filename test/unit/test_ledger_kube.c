@@ -766,6 +766,24 @@ TEST(test_dry_run)
 	assert_int_equal(ledger_take_one(&fix, "u3", "u3", true), ERR_REFUSED);
 }
 
+/* It is answered from what stands, which stays the review's that took it. */
+TEST(test_dry_run_of_a_claim_that_stands)
+{
+	uint64_t ticket;
+	size_t puts;
+
+	ledger_fixture_begin_with(&fix, "a");
+	ledger_must_take(&fix, "u1", "app c 1 100%");
+	ticket = fix.answer.ticket;
+	puts = ledger_puts(&fix);
+	assert_int_equal(ledger_take_one(&fix, "u1", "u1", true), 0);
+	assert_int_equal(fix.answer.ticket, 0);
+	assert_int_equal(fix.answer.n_parts, 1);
+	assert_int_equal(ledger_puts(&fix), puts);
+	ledger_undo(&fix, ticket);
+	assert_true(kube_store_wait_claims(fix.store, "a", "u1", 0));
+}
+
 TEST(test_no_uid_no_right_no_release)
 {
 	size_t n = 0;
@@ -908,4 +926,5 @@ TESTS_BETWEEN(set_up, tear_down, test_w6_what_is_kept_is_taken, test_w2_full_and
 	test_r12_a_namespace_whose_pods_never_came, test_r17_nobody_leads,
 	test_r9_no_finalizer_no_claims, test_r9_made_anew, test_r15_one_machine_under_two_names,
 	test_r15_another_address_opens_it, test_r15_what_a_commit_meets_is_hearsay, test_256_claims,
-	test_dry_run, test_no_uid_no_right_no_release, test_names_that_none_can_have, test_view)
+	test_dry_run, test_dry_run_of_a_claim_that_stands, test_no_uid_no_right_no_release,
+	test_names_that_none_can_have, test_view)
