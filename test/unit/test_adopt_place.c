@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the pool as adoption sees it: what the pod holds itself is free, verdicts on GPUs do not
  * count, and at last sums may exceed. */
+#include <pthread.h>
+
 #include "test/unit/ledger_fixture.h"
 #include "test/unit/test.h"
 #include "webhook/cluster/claims/adopt_place.h"
@@ -58,6 +60,44 @@ TEST(test_the_newest_state)
 	assert_int_equal(adopt_pool_read(f.r.servers, SLICE("u2"), &f.a, &pool, &f.e), 0);
 	assert_int_equal(pool.claimed[0], 4000000000);
 	assert_int_equal(pool.own_bytes, 8000000000);
+	ledger_fixture_release(&f);
+}
+
+static void *take_both(void *ctx)
+{
+	struct ledger_fixture *f = ctx;
+
+	ledger_must_take(f, "u2", "app c 2 50%");
+	return NULL;
+}
+
+/* What a review has chosen and not written yet is nobody's: the one whose write comes first has it.
+ */
+TEST(test_what_is_being_written_is_free)
+{
+	struct adopt_pool pool;
+	struct ledger_fixture f;
+	pthread_t other;
+	struct arena a;
+	struct err e;
+
+	ledger_fixture_init(&f);
+	arena_init(&a, 1u << 20);
+	kube_store_server(f.store, "a", 2, 16000, CLAIM("u1", "u1", "bound", "'a'", "4000000000"));
+	ledger_fixture_begin(&f);
+	kube_store_mute(f.store, true);
+	kube_store_fault(f.store, STORE_SLOW, "PUT", STATUS_OF("a"), 1500, 1);
+	assert_int_equal(pthread_create(&other, NULL, take_both, &f), 0);
+	assert_true(api_wait(f.api, "PUT", STATUS_OF("a"), 1));
+	assert_int_equal(adopt_pool_read(f.r.servers, SLICE("u3"), &a, &pool, &e), 0);
+	assert_int_equal(pool.n_claims[0], 1);
+	assert_int_equal(pool.claimed[0], 4000000000);
+	assert_int_equal(pool.claimed[1], 0);
+	assert_int_equal(pthread_join(other, NULL), 0);
+	assert_int_equal(adopt_pool_read(f.r.servers, SLICE("u3"), &a, &pool, &e), 0);
+	assert_int_equal(pool.claimed[0], 12000000000);
+	assert_int_equal(pool.claimed[1], 8000000000);
+	arena_release(&a);
 	ledger_fixture_release(&f);
 }
 
@@ -154,6 +194,10 @@ TEST(test_exceeds)
 		{UINT64_MAX, 16, "app c 2 18446744073709551615", false, false},
 		{UINT64_MAX, UINT64_MAX, "app c 1 99%; app d 1 2%", false, false},
 		{UINT64_MAX, UINT64_MAX, "app c 1 99%", false, true},
+		{UINT64_MAX, UINT64_MAX, "app c 2 50%", false, true},
+		/* none of its GPUs is there any more */
+		{1, 0, "app c 1 50%", false, true},
+		{0, 0, "app c 1 50%", false, false},
 	};
 
 	for (size_t i = 0; i < COUNT(all); i++) {
@@ -170,4 +214,5 @@ TEST(test_exceeds)
 	}
 }
 
-TESTS(test_any_gate, test_exceeds, test_what_it_holds_is_free, test_places, test_the_newest_state)
+TESTS(test_any_gate, test_exceeds, test_what_it_holds_is_free, test_places, test_the_newest_state,
+	test_what_is_being_written_is_free)
