@@ -471,6 +471,21 @@ TEST(r7_when_others_were_first_it_is_placed_anew)
 	assert_false(status_has(api, "a", "'u1'", 0));
 }
 
+/* As often as others are first it is judged again in the next round, and not after a while, as
+ * where nobody answers. */
+TEST(r7_behind_each_conflict_it_is_tried_at_once)
+{
+	put("a", OURS, STATUS(""));
+	for (int i = 0; i < 8; i++)
+		api_expect(api->pool->api, "PUT", SERVERS_PATH "/a/status", 409,
+			"{\"kind\":\"Status\",\"reason\":\"Conflict\",\"message\":\"x\",\"code\":"
+			"409}");
+	run_with(PLAN_HALF);
+	assert_true(status_has(api, "a", ADOPTED, SOON));
+	assert_true(adoptions_come(1));
+	assert_int_equal(pod_events(api, "NotAccounted"), 0);
+}
+
 /* ---- policies with caps (law P6) ---- */
 
 /* As large as its schema lets it be: 64 labels of 317 bytes with values of 63 characters, 64
@@ -636,6 +651,6 @@ TESTS_BETWEEN(claims_api_begin, tear_down, r7_no_memory_is_no_whole_claim,
 	r7_two_claims_are_trimmed_to_one, r7_what_was_promised_stays_in_any_order,
 	r7_what_is_open_is_not_the_claim_that_stays, r7_who_has_an_open_claim_alone_gets_one,
 	r7_what_exceeds_the_plan_is_trimmed, r7_a_pod_without_a_readable_plan,
-	r7_when_others_were_first_it_is_placed_anew, p6_a_large_policy, r7_without_an_account,
-	p6_what_is_adopted_is_counted_once, p6_a_conflict_leaves_no_name,
-	r7_a_part_that_nobody_can_take_away)
+	r7_when_others_were_first_it_is_placed_anew, r7_behind_each_conflict_it_is_tried_at_once,
+	p6_a_large_policy, r7_without_an_account, p6_what_is_adopted_is_counted_once,
+	p6_a_conflict_leaves_no_name, r7_a_part_that_nobody_can_take_away)
