@@ -338,6 +338,97 @@ TEST(r13_a_pod_that_is_back_lingers_no_more)
 	assert_true(status_keeps(api, "a", "'u1'", 300));
 }
 
+/* So many questions for that pod have been asked. */
+static bool asked_for(const char *name, size_t n)
+{
+	for (int i = 0; i < SOON / 10 && pod_asked(api, name) < n; i++)
+		api_nap(10);
+	return pod_asked(api, name) >= n;
+}
+
+/* No watch shows it. A restore of etcd brings it back, and it is gone once more: from then on its
+ * whole time counts. */
+TEST(r13_a_pod_that_was_back_lingers_anew)
+{
+	struct api_reply gone = {0};
+
+	with(STATUS(CLAIM("u1", "w", "bound")));
+	api->cfg.grace_ms = 2000;
+	pod_put(api, "w", "u1", NULL);
+	pod_strip(api, "u1");
+	api_status(&gone, 404, "NotFound", "no such pod");
+	api_expect_reply(api->api, "GET", "/api/v1/namespaces/n/pods/w", &gone);
+	claims_api_run(api);
+	assert_true(lingers("a"));
+	assert_true(asked_for("w", 3));
+	pod_gone_unseen(api, "u1");
+	assert_true(status_keeps(api, "a", "'u1'", 3 * ASK_MS));
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+}
+
+/* Lines of a log, in a file that nobody else sees. */
+static int log_begin(void)
+{
+	char path[] = "/tmp/test_claims_XXXXXX";
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	(void)unlink(path);
+	api->pool->log = (struct log){.fd = fd, .level = LOG_LEVEL_WARN};
+	return fd;
+}
+
+static size_t log_lines(int fd, const char *what, const char *uid)
+{
+	char text[16384] = "", *rest = text;
+	size_t n = 0;
+
+	assert_true(pread(fd, text, sizeof(text) - 1, 0) >= 0);
+	for (char *line; (line = strtok_r(rest, "\n", &rest));)
+		n += strstr(line, what) && strstr(line, uid);
+	return n;
+}
+
+/* Until when a claim lingers is said, and told, once; of what another leader has said as well where
+ * it is far from what this one counts. Words of others are none of it, nor is what could not be
+ * written. */
+TEST(r13_until_when_it_lingers_is_said_once)
+{
+#define UNTIL(uid, name, until)                                                                    \
+	CLAIM_WITH(uid, name, "bound", "aa", "'a'", "'lingers':'%s',", HOLDS("gpu-0", "1"))
+	char status[2000], near[RFC3339_SIZE], far[RFC3339_SIZE];
+	int fd = log_begin();
+	unsigned puts;
+
+	rfc3339_write(clock_wall_ms() + 62000, near);
+	rfc3339_write(clock_wall_ms() + 40000, far);
+	(void)snprintf(status, sizeof(status),
+		"{'version':1,'gpus':[" GPU("gpu-0") "],'claims':[" CLAIM(
+			"u1", "w", "bound") "," UNTIL("u2", "x", near) "," UNTIL("u3", "y",
+			far) "," CLAIM("u4", "z", "bound") "]}",
+		near, far);
+	with(status);
+	api->cfg.grace_ms = 60000;
+	pod_put(api, "z", "u4", NULL);
+	api_expect(api->pool->api, "PUT", SERVERS_PATH "/a/status", 403, "{}");
+	claims_api_run(api);
+	assert_true(api_wait(api->pool->api, "PUT", SERVERS_PATH "/a/status", 2));
+	(void)snprintf(status, sizeof(status), "'lingers':'%s'", near);
+	assert_true(status_has(api, "a", status, 0));
+	(void)snprintf(status, sizeof(status), "'lingers':'%s'", far);
+	assert_true(status_has_not(api, "a", status, SOON));
+	pod_delete(api, "u4", 120);
+	assert_true(status_has(api, "a", "'grace':120,", SOON));
+	api_nap(1000);
+	puts = api->pool->puts;
+	api_nap(2500);
+	assert_int_equal(api->pool->puts, puts);
+	assert_int_equal(log_lines(fd, "claim lingers", ""), 2);
+	assert_int_equal(log_lines(fd, "claim lingers", "u1"), 1);
+	assert_int_equal(log_lines(fd, "claim lingers", "u3"), 1);
+	(void)close(fd);
+}
+
 /* A status that says more than the phase. */
 #define PULL                                                                                       \
 	"Pending\",\"containerStatuses\":[{\"state\":{\"waiting\":{\"reason\":"                    \
@@ -697,7 +788,8 @@ TESTS_BETWEEN(claims_api_begin, claims_api_end, r5_a_pending_claim_ends_after_it
 	r6_ends_when_finished, r6_ends_when_gone, r13_what_vanished_lingers,
 	r13_the_longest_grace_period_counts, r13_a_new_leader_waits_itself,
 	a_pod_that_does_not_start, a_pod_that_another_leader_knew,
-	r13_a_pod_that_is_back_lingers_no_more, r6_a_new_leader_asks_at_once,
+	r13_a_pod_that_is_back_lingers_no_more, r13_a_pod_that_was_back_lingers_anew,
+	r13_until_when_it_lingers_is_said_once, r6_a_new_leader_asks_at_once,
 	r6_a_stripped_label_frees_nothing, r6_a_name_used_again,
 	r6_after_a_conflict_it_is_asked_anew, r6_a_leader_that_stands_still_frees_no_other,
 	r6_many_at_once, r6_a_table_that_grows, r6_nobody_starves, r6_silence_is_asked_a_few_times,
