@@ -291,6 +291,29 @@ TEST(r19_two_leaders_in_one_claim)
 	assert_true(status_has(api, "b", "'servers':['a','b']", 0));
 }
 
+/* Half a claim that cannot be taken back is tried again when a second is over, and not before. */
+TEST(w3_half_a_claim_that_nobody_can_take_back)
+{
+	int64_t last, gap = INT64_MAX;
+
+	put("a", STATUS(CLAIM_ON("u1", "w", "bound", "'a','gone'", "gpu-0", WHOLE)));
+	for (int i = 0; i < 8; i++)
+		api_expect(api->pool->api, "PUT", SERVERS_PATH "/a/status", 403, "{}");
+	begin(PLAN_WAITS("1", "100"));
+	assert_true(api_wait(api->pool->api, "PUT", SERVERS_PATH "/a/status", 1));
+	last = api_now_ms();
+	for (size_t n = 2; n < 8; n++) {
+		int64_t now;
+
+		assert_true(api_wait(api->pool->api, "PUT", SERVERS_PATH "/a/status", n));
+		now = api_now_ms();
+		gap = now - last < gap ? now - last : gap;
+		last = now;
+	}
+	assert_in_range(gap, 990, 1050);
+	assert_false(pod_is_let_go(api, "u1", 0));
+}
+
 /* Two leaders have each given it one: the first is kept. */
 TEST(w3_two_claims)
 {
@@ -608,8 +631,9 @@ TESTS_BETWEEN(claims_api_begin, claims_api_end, w3_who_finds_room_starts_at_once
 	w5_whose_namespace_holds_less, w7_another_gate, w7_since_kueue_let_it_go,
 	w7_who_starts_is_not_marked, w3_a_leader_dies_behind_the_claim,
 	r16_a_claim_that_a_restore_has_taken, w3_a_leader_dies_in_the_claim,
-	w5_who_is_being_deleted, r19_two_leaders_in_one_claim, w3_two_claims,
-	w3_two_claims_and_a_place, w3_a_server_that_takes_nothing, w6_what_frees_up_is_kept,
+	w5_who_is_being_deleted, w3_half_a_claim_that_nobody_can_take_back,
+	r19_two_leaders_in_one_claim, w3_two_claims, w3_two_claims_and_a_place,
+	w3_a_server_that_takes_nothing, w6_what_frees_up_is_kept,
 	w6_a_review_takes_what_lies_beside, w6_another_leader_keeps_for_another,
 	w6_who_has_gone_keeps_nothing, w7_where_no_age_may_be_written,
 	w3_who_is_behind_its_gate_again_is_not_adopted, w9_a_pod_says_why,
