@@ -155,6 +155,17 @@ TEST(test_errors)
 		assert_non_null(strstr(fix.e.msg, "the \"sentence\""));
 		kube_answer_release(&fix.a);
 	}
+	/* A word that no API server says is none. */
+	for (int n = 28; n < 80; n++) {
+		struct api_reply r = {0};
+		char word[100];
+
+		(void)snprintf(word, sizeof(word), "%0*d", n, 0);
+		api_status(&r, 409, word, "x");
+		api_expect_reply(fix.api, "GET", "/a", &r);
+		assert_int_equal(kube_get(fix.k, "/a", 1000, NULL, &fix.e), ERR_CONFLICT);
+		assert_string_equal(fix.e.reason, n < 32 ? word : "");
+	}
 	/* Plain text, which the API server's filters write. */
 	api_expect(fix.api, "GET", "/a", 429, "Too many requests, please try again later.\n");
 	assert_int_equal(kube_get(fix.k, "/a", 1000, NULL, &fix.e), ERR_IO);

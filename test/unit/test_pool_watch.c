@@ -433,6 +433,33 @@ TEST(test_servers_that_are_none)
 	pool_watch_free(NULL);
 }
 
+/* As long as a name may be, and with its port as long as a header Host may be. */
+TEST(test_long_servers)
+{
+	struct kube_config config = {.ca_fd = -1, .cert_fd = -1, .key_fd = -1};
+	char server[400], zeros[100];
+	struct log log;
+	struct err e;
+
+	log_init(&log, STDERR_FILENO);
+	config.server = server;
+	for (int n = 250; n < 320; n++) {
+		struct pool_watch *w = NULL;
+
+		(void)snprintf(server, sizeof(server), "https://%0*d/k8s", n, 0);
+		assert_int_equal(
+			pool_watch_new(&config, 1000, &log, &w, &e), n < 256 ? 0 : ERR_INVALID);
+		pool_watch_free(w);
+		w = NULL;
+		/* "0…0:0…0443" */
+		(void)snprintf(zeros, sizeof(zeros), "%0*d", n - 201, 443);
+		(void)snprintf(server, sizeof(server), "https://%0*d:%s/k8s", 200, 0, zeros);
+		assert_int_equal(
+			pool_watch_new(&config, 1000, &log, &w, &e), n < 300 ? 0 : ERR_INVALID);
+		pool_watch_free(w);
+	}
+}
+
 TEST(test_path_and_token)
 {
 	char server[256];
@@ -458,4 +485,5 @@ TEST(test_path_and_token)
 TESTS_BETWEEN(set_up, tear_down, test_list_then_events, test_columns_in_a_bookmark, test_pages,
 	test_page_that_is_too_long, test_breaks, test_quiet_stream_is_a_good_one, test_away,
 	test_never_there, test_refusals, test_bad_lists, test_bad_events, test_half_an_answer,
-	test_name_with_two_addresses, test_servers_that_are_none, test_path_and_token)
+	test_name_with_two_addresses, test_servers_that_are_none, test_long_servers,
+	test_path_and_token)
