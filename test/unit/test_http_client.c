@@ -43,7 +43,9 @@ static void *serve(void *arg)
 	char text[8192], reply[8400];
 
 	while (read_request(fd, text, sizeof(text))) {
-		if (strstr(text, " /echo")) {
+		if (strncmp(text, "HEAD ", 5) == 0) {
+			say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n");
+		} else if (strstr(text, " /echo")) {
 			snprintf(reply, sizeof(reply),
 				"HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s", strlen(text),
 				text);
@@ -234,6 +236,24 @@ TEST(test_limits)
 	assert_non_null(strstr(f.e.msg, "GET http://127.0.0.1"));
 }
 
+/* What a HEAD says of a length is none of what it answers; others of the same client are bounded.
+ */
+TEST(test_head)
+{
+	for (int i = 0; i < 2; i++) {
+		f.req.method = "HEAD";
+		f.req.max_bytes = strlen("nope\n");
+		assert_int_equal(get("/long"), 0);
+		assert_int_equal(f.res.status, 200);
+		assert_int_equal(f.res.body.len, 0);
+		f.req.method = "GET";
+		assert_int_equal(get("/missing"), 0);
+		assert_string_equal(f.res.body.data, "nope\n");
+		f.req.max_bytes--;
+		assert_int_equal(get("/missing"), ERR_TOOBIG);
+	}
+}
+
 TEST(test_failures)
 {
 	static const char *const bad[] = {"/a\nb", "/a\x7f"};
@@ -268,5 +288,5 @@ TEST(test_failures)
 	http_client_free(NULL);
 }
 
-TESTS_ALL(setup, NULL, set_up, tear_down, test_get, test_send, test_status, test_limits,
+TESTS_ALL(setup, NULL, set_up, tear_down, test_get, test_send, test_status, test_limits, test_head,
 	test_failures)
