@@ -311,6 +311,34 @@ static void gets_in(int fd)
 	client_gets(fd, 200);
 }
 
+static uint64_t displaced(void)
+{
+	struct http_stats st;
+
+	http_server_stats(f.server, &st);
+	return st.displaced;
+}
+
+/* Who is between two requests goes at once, however young its reply is. */
+TEST(room_of_the_idle)
+{
+	int fd[126], newest;
+
+	fixture_start(&f, (struct http_config){.connections = 128});
+	for (int i = 0; i < 126; i++)
+		fd[i] = client_open(&f);
+	for (int i = 0; i < 126; i++)
+		client_posts(fd[i], "/echo", "{}", 2, 200);
+	newest = client_open(&f);
+	gets_in(newest);
+	assert_int_equal(displaced(), 1);
+	assert_true(client_closed(fd[0], 2000));
+	for (int i = 0; i < 126; i++)
+		(void)close(fd[i]);
+	(void)close(newest);
+	assert_true(fixture_idle(&f));
+}
+
 /* So many of all[] ask for work that waits at the gate. */
 static void make_busy(int *all, int n)
 {
@@ -345,6 +373,49 @@ TEST(room_among_the_busy_and_the_deaf)
 	for (int i = 0; i < 3; i++)
 		(void)close(deaf[i]), (void)close(newest[i]);
 	assert_true(fixture_idle(&f));
+}
+
+/* How many of those go who do not read their replies, when somebody comes so many ms later. */
+static uint64_t deaf_that_go(int ms)
+{
+	int busy[122], deaf[4], newest;
+	uint64_t n;
+
+	fixture_start(
+		&f, (struct http_config){
+			    .connections = 128, .workers = 1, .body_total = 5 * FIXTURE_LARGE});
+	make_busy(busy, 122);
+	for (int i = 0; i < 4; i++)
+		deaf[i] = ask_large();
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(status_of(deaf[i]), 200);
+	nap_ms(ms);
+	newest = client_open(&f);
+	gets_in(newest);
+	n = displaced();
+	atomic_store(&f.gate, true);
+	for (int i = 0; i < 122; i++) {
+		client_gets(busy[i], 200);
+		(void)close(busy[i]);
+	}
+	for (int i = 0; i < 4; i++)
+		(void)close(deaf[i]);
+	(void)close(newest);
+	assert_true(fixture_idle(&f));
+	assert_true(fixture_stop(&f, 1000));
+	return n;
+}
+
+/* Whose reply has been on its way for long goes, but nobody whose reply is young: where the machine
+ * stood still meanwhile, that is another try. */
+TEST(room_of_the_deaf)
+{
+	uint64_t n = 1;
+
+	for (int i = 0; i < 10 && n > 0; i++)
+		n = deaf_that_go(0);
+	assert_int_equal(n, 0);
+	assert_int_equal(deaf_that_go(300), 1);
 }
 
 /* Nobody could go when the last place was taken, since all were being answered: room is made when
@@ -457,4 +528,5 @@ TEST(framing)
 TESTS_BETWEEN(NULL, tear_down, framing, media_types, bodies_at_the_cap, body_growth, body_budget,
 	small_bodies_and_replies, replies_that_nobody_reads, slow_headers, slow_body, stalls,
 	client_vanishes_mid_body, long_headers, connection_limit, room_for_the_newest,
-	room_among_the_busy_and_the_deaf, room_once_the_busy_are_answered, deadlines)
+	room_of_the_idle, room_among_the_busy_and_the_deaf, room_of_the_deaf,
+	room_once_the_busy_are_answered, deadlines)
