@@ -377,6 +377,33 @@ TEST(the_crowd_makes_place)
 	status_server_free(s);
 }
 
+/* Two have as many places each: whoever of them came first gives one up. */
+TEST(two_crowds)
+{
+	struct status_server *s = serve("127.0.0.1:0");
+	int fd[STATUS_CONNECTIONS_MAX], newest;
+	struct pollfd first;
+	char byte;
+
+	assert_int_equal(COUNT(fd) % 2, 0);
+	for (size_t i = 0; i < COUNT(fd); i++) {
+		fd[i] = dial_from(s, false, i % 2 ? 2 : 1);
+		(void)usleep(3000);
+		status_server_turn(s);
+	}
+	newest = dial_from(s, false, 3);
+	status_server_turn(s);
+	first = (struct pollfd){.fd = fd[0], .events = POLLIN};
+	assert_int_equal(poll(&first, 1, 2000), 1);
+	assert_int_equal(recv(fd[0], &byte, 1, 0), 0);
+	for (size_t i = 1; i < COUNT(fd); i++)
+		assert_true(recv(fd[i], &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+	for (size_t i = 0; i < COUNT(fd); i++)
+		(void)close(fd[i]);
+	(void)close(newest);
+	status_server_free(s);
+}
+
 /* Where a token is asked for, who has none may try so often; who has it may, as often as he likes,
  * and another address, too. */
 TEST(tries_without_a_token)
@@ -480,5 +507,6 @@ TEST(the_silent_are_hung_up_on)
 }
 
 TESTS(answers, requests_in_pieces_and_wrong_ones, pages_as_long_as_may_be, addresses,
-	answers_over_tls, the_silent_make_place, the_crowd_makes_place, tries_without_a_token,
-	one_turn_takes_all_who_wait, no_descriptor_is_free, the_silent_are_hung_up_on)
+	answers_over_tls, the_silent_make_place, the_crowd_makes_place, two_crowds,
+	tries_without_a_token, one_turn_takes_all_who_wait, no_descriptor_is_free,
+	the_silent_are_hung_up_on)
