@@ -335,6 +335,43 @@ TEST(what_is_loaded)
 	tls_trust_free(NULL);
 }
 
+/* What was judged is believed until its time, of the same CAs, and by a clock that goes forward. */
+TEST(what_is_believed)
+{
+	struct tls_trust *t = tls_trust_new();
+	struct tls_session none = {0};
+	struct tls_verdict c = {0};
+	struct err err = {0};
+	const struct {
+		int64_t until;
+		bool others, anew;
+	} rows[] = {{1, false, false}, {30, false, false}, {60, false, false}, {30, true, true},
+		{0, false, true}, {-1, false, true}, {-1000, false, true}, {120, false, true},
+		{1000000, false, true}};
+
+	assert_int_equal(load(t, ca.cert, NULL, &err), 0);
+	assert_non_null(tls_trust_refusal(t, &none, &c));
+	assert_int_equal(c.generation, 1);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		time_t now = time(NULL);
+		bool anew;
+
+		c = (struct tls_verdict){
+			.generation = rows[i].others ? 2 : 1, .until = now + rows[i].until};
+		anew = tls_trust_refusal(t, &none, &c) != NULL;
+		/* the second may have ended in between */
+		if (anew != rows[i].anew && time(NULL) != now) {
+			i--;
+			continue;
+		}
+		if (anew != rows[i].anew)
+			fail_msg("row %zu", i);
+		if (anew)
+			assert_in_range(c.until, now + 60, time(NULL) + 60);
+	}
+	tls_trust_free(t);
+}
+
 TEST(not_without_tls)
 {
 	struct tls_trust *t = tls_trust_new();
@@ -349,4 +386,4 @@ TEST(not_without_tls)
 }
 
 TESTS_ALL(make_all, NULL, NULL, stop, who_comes_in, routes, names, other_cas, stolen_certificate,
-	what_is_loaded, not_without_tls)
+	what_is_loaded, what_is_believed, not_without_tls)
