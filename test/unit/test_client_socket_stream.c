@@ -166,6 +166,56 @@ TEST(test_a_peer_that_does_not_read)
 	client_socket_free(e.far);
 }
 
+/* What is received ahead of TLS comes as it was sent, as much of it as there is and however much
+ * one asks for. */
+TEST(test_who_reads_ahead)
+{
+	static const size_t asks[] = {1, 5, 1000, CLIENT_SOCKET_RECORD};
+	size_t sent, came, taken, len;
+	struct ends e;
+	struct err err = {0};
+	bool end;
+
+	connect_ends(&e, true);
+	client_socket_read_ahead(e.far);
+	for (size_t i = 0; i < sizeof(record); i++)
+		record[i] = (char)(i * 31 % 251);
+	for (size_t i = 0; i < 4 * COUNT(asks); i++) {
+		/* a byte; some; two records; more than is received at once */
+		const size_t all =
+			(const size_t[]){1, 300, 2 * sizeof(record), 40 * sizeof(record)}[i % 4];
+
+		sent = came = 0;
+		for (int tries = 0; tries < TRIES && came < all; tries += len == 0) {
+			size_t at = sent % sizeof(record), left = all - sent;
+			size_t most = sizeof(record) - at;
+
+			assert_int_equal(client_socket_turn(e.near, &err), 0);
+			if (left && !client_socket_sending(e.near)) {
+				assert_int_equal(client_socket_write(e.near,
+							 (struct slice){record + at,
+								 left < most ? left : most},
+							 &taken, &err),
+					0);
+				sent += taken;
+			}
+			assert_int_equal(
+				client_socket_read(e.far, got, asks[i / 4], &len, &end, &err), 0);
+			assert_false(end);
+			for (size_t k = 0; k < len; k++)
+				if (got[k] != record[(came + k) % sizeof(record)])
+					fail_msg("byte %zu", came + k);
+			came += len;
+			if (len == 0 && !left)
+				usleep(1000);
+		}
+		assert_int_equal(came, all);
+	}
+	memset(record, 'r', sizeof(record));
+	client_socket_free(e.near);
+	client_socket_free(e.far);
+}
+
 TEST(test_a_peer_that_is_gone)
 {
 	struct ends e;
@@ -187,4 +237,5 @@ TEST(test_a_peer_that_is_gone)
 	}
 }
 
-TESTS_WITHIN(begin, finish, test_a_peer_that_does_not_read, test_a_peer_that_is_gone)
+TESTS_WITHIN(begin, finish, test_a_peer_that_does_not_read, test_who_reads_ahead,
+	test_a_peer_that_is_gone)
