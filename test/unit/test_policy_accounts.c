@@ -259,6 +259,21 @@ TEST(test_a_policy_that_turned_wrong)
 	says("account", "1 3 n lab 2 16000000000");
 }
 
+/* The object has no cap any more, which a replica's picture does not show yet: nobody waits,
+ * nothing is written, and what was closed is forgotten. */
+TEST(test_a_policy_without_caps_by_now)
+{
+	kube_store_policy(fix.store, "small", "{}");
+	for (int i = 0; i < 4; i++) {
+		char uid[] = {'u', (char)('0' + i), 0};
+
+		must_take("lab", uid, "app c 2 50%");
+		assert_true(accounts_flush(x, clock_ms() + 5000));
+	}
+	assert_int_equal(api_seen_of(fix.api, "PATCH", SMALL "*"), 0);
+	says("account", "");
+}
+
 TEST(test_who_waits_is_bounded_by_the_last_count)
 {
 	int64_t end = clock_ms() + 20000;
@@ -937,18 +952,18 @@ TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_i
 	test_lost_answers, test_no_account_no_claim, test_taken_back,
 	test_a_broken_account_is_counted_anew, test_a_keeper_writes_what_was_closed,
 	test_what_may_land_yet_keeps_its_name, test_a_policy_that_turned_wrong,
-	test_who_waits_is_bounded_by_the_last_count, test_who_waits_is_counted_without_an_account,
-	test_who_waits_where_nobody_has_counted, test_who_waits_when_nobody_says_how_many_do,
-	test_half_a_count_of_those_who_wait, test_who_was_let_in_is_not_forgotten,
-	test_nobody_overstays_his_deadline, test_what_found_no_room_after_all_is_written_out,
-	test_nothing_ahead_outlives_its_caps, test_nothing_ahead_outlives_a_restore,
-	test_nothing_ahead_outlives_its_policy, test_nothing_ahead_of_a_policy_that_is_gone,
-	test_who_is_unsure_keeps_his_part_alone, test_nobody_waits_longer_for_who_is_at_work,
-	test_an_object_that_says_too_little, test_who_writes_in_turn_reads_first,
-	test_how_old_the_number_of_those_who_wait_may_be, test_how_much_is_counted_ahead,
-	test_less_is_counted_ahead_near_the_caps, test_nothing_ahead_where_the_caps_are_near,
-	test_nothing_ahead_without_a_janitor, test_nothing_ahead_for_who_comes_alone,
-	test_nothing_ahead_beside_who_found_it_full, test_who_comes_in_company_is_counted_ahead,
-	test_who_is_gone_stays_counted_ahead, test_nobody_is_refused_for_what_is_ahead,
-	test_who_asks_again_waits_for_nothing_ahead, test_a_server_that_was_never_readable,
-	test_three_replicas_at_once)
+	test_a_policy_without_caps_by_now, test_who_waits_is_bounded_by_the_last_count,
+	test_who_waits_is_counted_without_an_account, test_who_waits_where_nobody_has_counted,
+	test_who_waits_when_nobody_says_how_many_do, test_half_a_count_of_those_who_wait,
+	test_who_was_let_in_is_not_forgotten, test_nobody_overstays_his_deadline,
+	test_what_found_no_room_after_all_is_written_out, test_nothing_ahead_outlives_its_caps,
+	test_nothing_ahead_outlives_a_restore, test_nothing_ahead_outlives_its_policy,
+	test_nothing_ahead_of_a_policy_that_is_gone, test_who_is_unsure_keeps_his_part_alone,
+	test_nobody_waits_longer_for_who_is_at_work, test_an_object_that_says_too_little,
+	test_who_writes_in_turn_reads_first, test_how_old_the_number_of_those_who_wait_may_be,
+	test_how_much_is_counted_ahead, test_less_is_counted_ahead_near_the_caps,
+	test_nothing_ahead_where_the_caps_are_near, test_nothing_ahead_without_a_janitor,
+	test_nothing_ahead_for_who_comes_alone, test_nothing_ahead_beside_who_found_it_full,
+	test_who_comes_in_company_is_counted_ahead, test_who_is_gone_stays_counted_ahead,
+	test_nobody_is_refused_for_what_is_ahead, test_who_asks_again_waits_for_nothing_ahead,
+	test_a_server_that_was_never_readable, test_three_replicas_at_once)
