@@ -72,7 +72,6 @@ struct yaml_doc {
 	struct yaml_node *root; /* never NULL: an empty document holds an empty plain scalar */
 	const char *file;       /* for messages: as it was given to yaml_parse(), copied */
 	struct arena *arena;    /* where the tree lives; borrowed */
-	uint32_t line;          /* where it starts */
 	uint32_t nodes;         /* nodes in the tree */
 	bool json;              /* was read as JSON */
 	bool start_marked;      /* "---" was written */

@@ -114,7 +114,7 @@ int yaml_from_json(struct arena *arena, const char *file, struct slice text,
 	if (rc == 0) {
 		struct json_place p = {.json = &j, .line = 1};
 
-		*doc = (struct yaml_doc){.file = file, .arena = arena, .line = 1, .json = true};
+		*doc = (struct yaml_doc){.file = file, .arena = arena, .json = true};
 		doc->root = build(doc, &p, &index, true);
 		if (!doc->root)
 			rc = err_set(err, ERR_NOMEM, "out of memory while reading JSON");

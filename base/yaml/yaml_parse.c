@@ -72,7 +72,6 @@ static int start_document(struct reading *r, const yaml_event_t *e, struct err *
 		return no_memory(err);
 	doc->file = r->file;
 	doc->arena = r->arena;
-	doc->line = (uint32_t)e->start_mark.line + 1;
 	doc->start_marked = !e->data.document_start.implicit;
 	doc->directives = e->data.document_start.version_directive ||
 			  e->data.document_start.tag_directives.start !=
