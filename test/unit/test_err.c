@@ -18,8 +18,18 @@ TEST(sets_code_and_message)
 	assert_string_equal(err.msg, "found 7");
 	assert_string_equal(err.path, "");
 	assert_string_equal(err.reason, "");
+}
+
+TEST(clear_leaves_nothing)
+{
+	struct err err = {0};
+
+	err_reason(&err, ERR_REFUSED, "NotInjected", "pod %s", "a");
+	err_in(&err, "spec");
 	err_clear(&err);
 	assert_int_equal(err.code, ERR_NONE);
+	assert_string_equal(err.path, "");
+	assert_string_equal(err.reason, "");
 	assert_string_equal(err.msg, "");
 }
 
@@ -128,6 +138,24 @@ TEST(long_path_keeps_its_end)
 					 "0\xc3\xa9/end"));
 }
 
-TESTS(sets_code_and_message, works_without_an_error_to_fill, message_may_quote_itself,
-	message_is_printable, message_is_cut_between_characters, reason_is_cut,
-	path_grows_at_the_front, long_path_keeps_its_end)
+/* A path of every length about the most: its last 191 bytes, and the reason stays. */
+TEST(path_is_cut_where_it_no_longer_fits)
+{
+	for (int n = 80; n < 100; n++) {
+		struct err err = {0};
+		char whole[256];
+		size_t len = (size_t)snprintf(whole, sizeof(whole), "/%0*d/%0100d", n, 1, 2);
+
+		err_reason(&err, ERR_INVALID, "Why", "x");
+		err_in(&err, "%0100d", 2);
+		assert_int_equal(err_in(&err, "%0*d", n, 1), ERR_INVALID);
+		assert_string_equal(err.path, whole + (len > 191 ? len - 191 : 0));
+		assert_string_equal(err.reason, "Why");
+		assert_string_equal(err.msg, "x");
+	}
+}
+
+TESTS(sets_code_and_message, clear_leaves_nothing, works_without_an_error_to_fill,
+	message_may_quote_itself, message_is_printable, message_is_cut_between_characters,
+	reason_is_cut, path_grows_at_the_front, long_path_keeps_its_end,
+	path_is_cut_where_it_no_longer_fits)
