@@ -496,6 +496,25 @@ TEST(nodes_are_limited)
 	json_release(&j);
 }
 
+/* Of so much not a byte is read: here there is one. */
+TEST(four_gibibytes_are_too_many)
+{
+	static const size_t lens[] = {UINT32_MAX - JSON_PAD + 1ull, UINT32_MAX, UINT32_MAX + 1ull,
+		UINT32_MAX + 2ull, 1ull << 40};
+
+	for (size_t i = 0; i < COUNT(lens); i++) {
+		struct json j = {0};
+		struct err err = {0};
+
+		assert_int_equal(json_read(&j, "1", lens[i], NODES, &err), ERR_TOOBIG);
+		assert_int_equal(err.code, ERR_TOOBIG);
+		assert_string_equal(err.msg, "at byte 0: a text of more than 4 GiB");
+		assert_int_equal(json_read(&j, "1", lens[i], NODES, NULL), ERR_TOOBIG);
+		assert_null(json_root(&j));
+		json_release(&j);
+	}
+}
+
 TEST(three_mebibytes_of_zeros)
 {
 	struct err err = {0};
@@ -723,6 +742,7 @@ TESTS_BETWEEN(NULL, forget, messages_say_where_and_what, nul_bytes_are_refused_a
 	every_cut_is_refused, nodes_lie_in_the_order_of_the_text, walking, looking_up,
 	finding_an_element, finding_many_elements, decoding, values_that_are_no_strings,
 	a_full_arena_gives_no_string, integers, type_names, depth_is_limited, nodes_are_limited,
-	three_mebibytes_of_zeros, duplicate_keys_are_found_at_any_width, keys_are_compared_decoded,
-	empty_containers, one_byte_keys_do_not_collide, keys_of_open_objects_are_kept,
+	four_gibibytes_are_too_many, three_mebibytes_of_zeros,
+	duplicate_keys_are_found_at_any_width, keys_are_compared_decoded, empty_containers,
+	one_byte_keys_do_not_collide, keys_of_open_objects_are_kept,
 	a_long_key_is_cut_in_the_message, one_reader_reads_many_documents, text_of_no_bytes)
