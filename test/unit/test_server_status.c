@@ -270,7 +270,6 @@ TEST(test_over_the_bound)
 TEST(test_phantoms)
 {
 	struct server_status *s = &fix.o.status;
-	char names[SERVER_PHANTOMS_MAX + 1][8];
 
 	server_fixture_load(&fix, SERVER_STATUS("{'phantoms':[{'namespace':'lab','since':"
 						"'2026-11-21T09:30:00Z','later':1}]}"));
@@ -291,14 +290,38 @@ TEST(test_phantoms)
 		server_status_drop_phantoms(s, s->phantoms[0].since_ms - SERVER_PHANTOM_MS - 1));
 	assert_int_equal(s->n_phantoms, 0);
 	assert_null(strstr(server_fixture_status(&fix), "phantoms"));
-	/* the oldest makes room */
-	for (int i = 0; i <= SERVER_PHANTOMS_MAX; i++) {
-		(void)snprintf(names[i], sizeof(names[i]), "n%d", i);
-		assert_true(server_status_add_phantom(
-			s, names[i], i == 5 ? 500 : 1000 + i, &fix.arena));
+}
+
+/* Rule R12: where there are as many as are kept, the oldest makes room; of those that are as old
+ * the first. */
+TEST(test_the_oldest_phantom_makes_room)
+{
+	enum { LAST = SERVER_PHANTOMS_MAX - 1 };
+	static const struct {
+		int old, too; /* which are older than all others */
+		int goes;
+	} rows[] = {{0, 0, 0}, {5, 5, 5}, {LAST, LAST, LAST}, {5, 9, 5}, {0, LAST, 0},
+		{LAST - 1, LAST, LAST - 1}, {-1, -1, 0}};
+	struct server_status *s = &fix.o.status;
+	char names[SERVER_PHANTOMS_MAX + 1][8];
+
+	for (size_t row = 0; row < COUNT(rows); row++) {
+		server_fixture_load(&fix, SERVER_STATUS("{}"));
+		for (int i = 0; i <= SERVER_PHANTOMS_MAX; i++) {
+			bool old = i == rows[row].old || i == rows[row].too;
+
+			(void)snprintf(names[i], sizeof(names[i]), "n%d", i);
+			assert_true(server_status_add_phantom(
+				s, names[i], old ? 500 : 1000, &fix.arena));
+		}
+		assert_int_equal(s->n_phantoms, SERVER_PHANTOMS_MAX);
+		for (int i = 0; i < SERVER_PHANTOMS_MAX; i++) {
+			int is = i == rows[row].goes ? SERVER_PHANTOMS_MAX : i;
+
+			assert_string_equal(s->phantoms[i].namespace, names[is]);
+		}
+		assert_true(s->phantoms[rows[row].goes].since_ms == 1000);
 	}
-	assert_int_equal(s->n_phantoms, SERVER_PHANTOMS_MAX);
-	assert_string_equal(s->phantoms[5].namespace, names[SERVER_PHANTOMS_MAX]);
 }
 
 TEST(test_conditions)
@@ -449,5 +472,5 @@ TEST(test_other_model)
 
 TESTS_BETWEEN(set_up, tear_down, test_summary, test_inventory, test_sums, test_fits,
 	test_fits_beside_what_is_kept, test_fits_server, test_bound, test_over_the_bound,
-	test_phantoms, test_conditions, test_from_spec, test_from_spec_writes_what_differs,
-	test_other_model)
+	test_phantoms, test_the_oldest_phantom_makes_room, test_conditions, test_from_spec,
+	test_from_spec_writes_what_differs, test_other_model)
