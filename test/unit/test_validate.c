@@ -24,7 +24,7 @@ FIXTURES(fixture_init, fixture_release)
 /* What came of a row's pod: NULL: it is allowed. */
 static void expect(size_t row, int rc, const char *reason, const char *path)
 {
-	if ((rc < 0) != (reason != NULL) || (rc < 0 && (strcmp(fix.err.reason, reason) != 0 ||
+	if ((reason ? rc >= 0 : rc != 0) || (rc < 0 && (strcmp(fix.err.reason, reason) != 0 ||
 							       strcmp(fix.err.path, path) != 0)))
 		fail_msg("row %zu gives %d %s %s: %s", row, rc, fix.err.reason, fix.err.path,
 			fix.err.msg);
