@@ -3,7 +3,9 @@
  * right reply, or a 500 that keeps nothing. Linked with --wrap for malloc, calloc and realloc. */
 #include "test/unit/admission_fixture.h"
 #include "test/unit/oom_wrap.h"
+#include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"
+#include "webhook/core/pool/pool_state.h"
 #include "webhook/core/pool/server_kinds.h"
 #include "webhook/core/pool/server_words.h"
 #include "webhook/edge/admission/engine.h"
@@ -293,5 +295,99 @@ TEST(words_of_servers)
 	assert_true(n > 60);
 }
 
+/* What of the pool's first server is claimed: of its first GPU, and of its second, by how many. */
+static void expect_claimed(const struct pool_state *p, uint64_t first, uint64_t second, uint32_t n)
+{
+	struct usage use = pool_state_usage(p);
+
+	assert_true(use.claimed[0] == first && use.pending[0] == first);
+	assert_true(use.claimed[1] == second && use.pending[1] == second);
+	assert_int_equal(use.n_claims[0], n);
+	assert_int_equal(p->claims.n, n);
+}
+
+/* With one allocation failing: it is done, or nothing has changed. */
+static bool claim_one(struct pool_state *p, const struct claim *c, long n)
+{
+	struct err err = {0};
+	bool failed;
+	int rc;
+
+	oom_begin(n, OOM_ONE);
+	rc = pool_state_add(p, c, KEY_UID, 0, 0, &err);
+	failed = oom_end();
+	assert_int_equal(rc, failed ? ERR_NOMEM : 0);
+	assert_int_equal(err.code, rc);
+	return failed;
+}
+
+static bool put_in_force(struct pool_state *p, const struct inventory *inv, long n)
+{
+	bool done, failed;
+
+	oom_begin(n, OOM_ONE);
+	done = pool_state_set(p, inv);
+	failed = oom_end();
+	assert_int_equal(done, !failed);
+	return failed;
+}
+
+/* Another inventory is in force, or the one that was; claims are there in both. */
+TEST(a_pool_whose_servers_change)
+{
+	struct pool before, after;
+	struct claim_part parts[] = {{.server = "a", .gpu = "gpu-0", .bytes = 3 * MB},
+		{.server = "a", .gpu = "gpu-1", .bytes = 5 * MB}};
+	struct claim both = {.key = "u1",
+		.namespace = "x",
+		.name = "p",
+		.state = CLAIM_PENDING,
+		.parts = parts,
+		.n_parts = 2};
+	struct claim one = {.key = "u2",
+		.namespace = "x",
+		.name = "q",
+		.state = CLAIM_PENDING,
+		.parts = parts,
+		.n_parts = 1};
+	bool any = true;
+	long n;
+
+	pool_init(&before, "a t4:8 t4:8; b t4:8");
+	pool_init(&after, "a t4:8; c t4:8; d t4:8");
+	for (n = 0; any; n++) {
+		struct pool_state p = {0};
+		bool failed;
+
+		assert_true(pool_state_set(&p, &before.inv));
+		any = claim_one(&p, &both, n);
+		if (any)
+			expect_claimed(&p, 0, 0, 0);
+		assert_true(!any || !claim_one(&p, &both, -1));
+		failed = put_in_force(&p, &after.inv, n);
+		any = any || failed;
+		assert_int_equal(pool_state_inventory(&p)->n_servers, failed ? 2 : 3);
+		assert_int_equal(pool_state_inventory(&p)->servers[0].n_gpus, 2);
+		assert_int_equal(pool_state_inventory(&p)->servers[0].gpus[1].missing, !failed);
+		expect_claimed(&p, 3 * MB, 5 * MB, 1);
+		assert_false(claim_one(&p, &one, -1));
+		expect_claimed(&p, 6 * MB, 5 * MB, 2);
+		pool_state_end(&p, p.claims.oldest);
+		/* what nobody claims any more may stay, and is gone when it is asked again */
+		oom_begin(n, OOM_ONE);
+		pool_state_prune(&p);
+		failed = oom_end() || failed;
+		any = any || failed;
+		assert_int_equal(pool_state_inventory(&p)->servers[0].n_gpus, failed ? 2 : 1);
+		assert_true(pool_state_usage(&p).claimed[0] == 3 * MB);
+		assert_false(put_in_force(&p, &after.inv, -1));
+		assert_int_equal(pool_state_inventory(&p)->n_gpus, 3);
+		pool_state_release(&p);
+	}
+	assert_true(n > 8);
+	pool_release(&before);
+	pool_release(&after);
+}
+
 TESTS(test_mutate, test_policy, test_validate, test_update, test_engine, kinds_of_servers,
-	words_of_servers)
+	words_of_servers, a_pool_whose_servers_change)
