@@ -1032,6 +1032,87 @@ TEST(test_no_server_is_asked_for_its_words)
 	buf_release(&b);
 }
 
+/* GPUs of some bytes, of one byte too: an index finds them as who looks at each server does. */
+TEST(test_the_smallest_gpus)
+{
+	static const unsigned percents[] = {100, 50, 34};
+	unsigned placed = 0;
+
+	for (unsigned i = 0; i < 27 * 3 * COUNT(percents); i++) {
+		unsigned x = 1 + i % 3, y = 1 + i / 3 % 3, z = 1 + i / 9 % 3;
+		unsigned amount = 1 + i / 27 % 3, percent = percents[i / 81];
+		struct room_index index = {0};
+		struct placement p = {0};
+		char servers[80], asks[40];
+		struct err err = {0};
+		struct demand d;
+		struct pool pool;
+		int rc;
+
+		(void)snprintf(
+			servers, sizeof(servers), "a m:%u; b m:%u m:%u; c m:%u/1", x, y, y, z);
+		(void)snprintf(asks, sizeof(asks), "app a %u %u%%", amount, percent);
+		pool_init(&pool, servers);
+		for (size_t g = 0; g < pool.inv.n_gpus; g++)
+			pool.claimed[g] /= MB;
+		for (size_t s = 0; s < pool.inv.n_servers; s++)
+			for (size_t g = 0; g < pool.inv.servers[s].n_gpus; g++)
+				pool.inv.servers[s].gpus[g].bytes /= MB;
+		demand_init(&d, &pool.arena, asks, NULL, NULL, false);
+		rc = pool_place(&pool, &d, &p, &err);
+		placed += rc == 0;
+		pool.use.room = keep_room(&pool, &index);
+		check_same(&pool, &d, &p, rc, &err);
+		room_index_release(&index);
+		pool_release(&pool);
+	}
+	assert_in_range(placed, 150, 220);
+}
+
+/* What a search looks at is counted, so that the same question has the same answer everywhere: the
+ * least budget with which it is answered. Who has it look at less changes these numbers. */
+TEST(test_what_a_search_looks_at)
+{
+	static const struct {
+		const char *pool, *demand;
+		uint64_t least[2]; /* without an index, with one */
+	} cases[] = {
+		{"a t4:8", "app a 1 100%", {3, 5}},
+		{"a t4:8; b t4:8; c t4:8", "app a 1 100%", {5, 5}},
+		{"a t4:8/1; b t4:8/2; c t4:8/3", "app a 1 50%", {7, 5}},
+		{"a t4:8 k80:9; b t4:8/1 t4:8/2; c t4:8/3", "app a 2 50%", {22, 23}},
+		{"a t4:8; b t4:8 t4:8; c t4:8", "app a 3 100%", {25, 14}},
+		{"a t4:8; b t4:8; c t4:8; d t4:8", "app a 4 100%", {36, 24}},
+		{"a t4:8/1; b t4:9 t4:9; c t4:8 k80:9; d t4:7", "app a 5 50%", {46, 32}},
+		{"a t4:8; b t4:8", "app a 1 50%; app b 2 50%", {24, 20}},
+	};
+
+	for (size_t i = 0; i < 2 * COUNT(cases); i++) {
+		uint64_t least = cases[i / 2].least[i % 2];
+		struct room_index index = {0};
+		struct placement p;
+		struct demand d;
+		struct pool pool;
+
+		pool_init(&pool, cases[i / 2].pool);
+		demand_init(&d, &pool.arena, cases[i / 2].demand, NULL, NULL, false);
+		if (i % 2)
+			pool.use.room = keep_room(&pool, &index);
+		for (uint64_t budget = 1; budget < 60; budget++) {
+			int rc;
+
+			pool.use.budget = budget;
+			rc = pool_place(&pool, &d, &p, NULL);
+			if (rc != (budget < least ? ERR_TIMEOUT : 0))
+				fail_msg("%s in %s: %d with a budget of %u", cases[i / 2].demand,
+					cases[i / 2].pool, rc, (unsigned)budget);
+		}
+		room_index_release(&index);
+		pool_release(&pool);
+	}
+}
+
 TESTS(test_table, test_demand_bytes, test_percent_sums, test_sentence_never_cut,
 	test_the_search_has_a_budget, test_copies, test_first, test_no_memory, test_random,
-	test_random_single, test_every_server, test_no_server_is_asked_for_its_words)
+	test_random_single, test_every_server, test_no_server_is_asked_for_its_words,
+	test_the_smallest_gpus, test_what_a_search_looks_at)
