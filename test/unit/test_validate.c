@@ -332,13 +332,28 @@ TEST(test_forged_pods)
 
 /* ---- forged plans ---- */
 
+/* The pod with another plan. */
+static char *with_plan(const char *live, struct slice plan)
+{
+	struct buf ops;
+	char *out;
+
+	buf_init(&ops, 1 << 20);
+	buf_str(&ops, "[{\"op\":\"replace\",\"path\":\"" PLAN_AT "\",\"value\":");
+	buf_json_str(&ops, plan);
+	buf_str(&ops, "}]");
+	out = fixture_apply(live, ops.data);
+	buf_release(&ops);
+	return out;
+}
+
 /* The pod with `from` replaced by `to` in its plan; fails when `from` is not there. */
 static char *forge(const char *live, const char *from, const char *to)
 {
 	struct slice plan;
 	struct pod pod;
 	const char *at;
-	struct buf b, ops;
+	struct buf b;
 	char *out, *from2 = fixture_quotes(from), *to2 = fixture_quotes(to);
 
 	fixture_raw(&fix, live);
@@ -352,13 +367,8 @@ static char *forge(const char *live, const char *from, const char *to)
 	buf_add(&b, plan.at, (size_t)(at - plan.at));
 	buf_str(&b, to2);
 	buf_str(&b, at + strlen(from2));
-	buf_init(&ops, 1 << 20);
-	buf_str(&ops, "[{\"op\":\"replace\",\"path\":\"" PLAN_AT "\",\"value\":");
-	buf_json_str(&ops, buf_as_slice(&b));
-	buf_str(&ops, "}]");
-	out = fixture_apply(live, ops.data);
+	out = with_plan(live, buf_as_slice(&b));
 	buf_release(&b);
-	buf_release(&ops);
 	free(from2);
 	free(to2);
 	return out;
@@ -413,6 +423,27 @@ TEST(test_forged_plans)
 
 		expect(i, fixture_validate_raw(&fix, pod), plans[i].reason, plans[i].path);
 		free(pod);
+	}
+	free(live);
+}
+
+/* Who refuses a plan that cannot be read says what its reader does. */
+TEST(test_what_is_wrong_with_a_plan)
+{
+	static const char *const texts[] = {"", "{", "7", "{}", "{'v':1}", "{'v':1,'v':1}"};
+	char *live = fixture_inject(&fix, RICH);
+
+	for (size_t i = 0; i < COUNT(texts); i++) {
+		char *text = fixture_quotes(texts[i]), says[700];
+		struct err why = {0};
+		struct plan plan;
+
+		must_refuse_made(with_plan(live, slice_of(text)), "PlanUnreadable", PLAN_AT);
+		assert_true(plan_read(slice_of(text), &fix.scratch, &plan, &why) < 0);
+		(void)snprintf(says, sizeof(says), "is no plan that poolgate wrote: %s", why.msg);
+		assert_string_equal(fix.err.msg, says);
+		assert_true(strlen(why.msg) > 10);
+		free(text);
 	}
 	free(live);
 }
@@ -663,6 +694,6 @@ TEST(test_an_update_with_many_keys)
 
 TESTS_BETWEEN(set_up, tear_down, test_pods_without_a_plan, test_namespaces_that_are_never_touched,
 	test_the_secret_rule_is_a_setting, test_no_rule_is_lost_in_a_crowd, test_forged_pods,
-	test_forged_plans, test_lies_about_the_launcher, test_another_version_of_the_profile,
-	test_own_launcher, test_grace_period, test_servers, test_one_server, test_updates,
-	test_update_of_a_waiting_pod, test_an_update_with_many_keys)
+	test_forged_plans, test_what_is_wrong_with_a_plan, test_lies_about_the_launcher,
+	test_another_version_of_the_profile, test_own_launcher, test_grace_period, test_servers,
+	test_one_server, test_updates, test_update_of_a_waiting_pod, test_an_update_with_many_keys)
