@@ -282,6 +282,12 @@ TEST(words_of_servers)
 		}
 		failed = oom_end();
 		assert_int_equal(taken, !failed);
+		/* who has these words already needs nothing */
+		oom_begin(0, OOM_ALL_AFTER);
+		assert_true(server_words_take(&w, 0, &plain));
+		if (taken)
+			assert_true(server_words_take(&w, 29, &s));
+		assert_false(oom_end());
 		assert_int_equal(
 			server_words_find(&w.columns[0], SLICE("b:1")), w.columns[0].of[0]);
 		for (size_t at = 1; at < 30; at++)

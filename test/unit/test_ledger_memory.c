@@ -644,6 +644,31 @@ TEST(test_renamed)
 	assert_int_equal(take("u2", "two", "app c 1 50%"), 0);
 }
 
+/* Rule R15: all of its GPUs take nothing, and say why; others serve as before. */
+TEST(test_renamed_beside_others)
+{
+	static const char *const ids[] = {"gpu-0", "gpu-1"};
+	struct pool_view v;
+
+	begin("b at=h:1 t4:8000 t4:8000; c t4:8000", 0);
+	assert_int_equal(take("u1", "one", "app c 1 50%"), 0);
+	inventory_set(fix.l, "a at=h:1 t4:8000 t4:8000; c t4:8000; d at=i:1 t4:8000");
+	v = view();
+	assert_int_equal(v.inventory.n_gpus, 5);
+	assert_true(gpu_of(&v, "b", "gpu-0")->missing);
+	for (size_t i = 0; i < 2; i++) {
+		const struct gpu *g = gpu_of(&v, "a", ids[i]);
+
+		assert_false(g->fit || g->missing);
+		assert_non_null(strstr(g->why, "GPUServer b, which came first"));
+		g = gpu_of(&v, i ? "c" : "d", "gpu-0");
+		assert_true(g->fit && !g->missing);
+		assert_string_equal(g->why, "");
+	}
+	assert_int_equal(take("u2", "two", "app c 2 100%"), 0);
+	assert_int_equal(take("u3", "three", "app c 1 1%"), ERR_REFUSED);
+}
+
 /* "lab" and "ward" pick it, other namespaces none. */
 static int of_two(void *ctx, struct slice namespace, struct arena *a, const struct policy **ret,
 	struct err *err)
@@ -701,5 +726,5 @@ TEST(test_caps_are_over_all_namespaces)
 
 TESTS_BETWEEN(NULL, tear_down, test_caps_are_over_all_namespaces, test_take, test_identity,
 	test_names_are_bounded, test_dry_run, test_undo, test_release, test_ttl,
-	test_ttl_of_each_operation, test_counts, test_deadline, test_swap, test_renamed, test_bound,
-	test_many, test_threads, test_no_memory)
+	test_ttl_of_each_operation, test_counts, test_deadline, test_swap, test_renamed,
+	test_renamed_beside_others, test_bound, test_many, test_threads, test_no_memory)

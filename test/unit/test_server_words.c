@@ -122,6 +122,12 @@ TEST(who_has_too_many_keys_or_one_twice_must_be_asked)
 	labels[1].key = labels[0].key;
 	assert_false(server_words_take(&w, 1, &s));
 	assert_null(server_words_column(&w, SLICE("key-64")));
+	/* nor does it help that the server has the one of them */
+	s.n_labels = 1;
+	assert_true(server_words_take(&w, 1, &s));
+	s.n_labels = 2;
+	assert_false(server_words_take(&w, 1, &s));
+	assert_null(server_words_column(&w, SLICE("key-0")));
 	server_words_release(&w);
 }
 
