@@ -54,6 +54,12 @@ FIXTURE(tear_down)
 	"launcher':'" launcher "'" more "}},'spec':{" spec "}}"
 #define ONE "'resources':{'limits':{'bitfusion.io/gpu-amount':1}}"
 #define APP "'containers':[{'name':'a','command':['python','t.py']," ONE "}]"
+#define TWO                                                                                        \
+	"'containers':[{'name':'a','command':['x']," ONE "},{'name':'b','command':['y']," ONE "}]"
+#define ADDED(at, name)                                                                            \
+	"{'op':'add','path':'/spec/containers/" at "','value':{'name':'" name                      \
+	"','command':['z']," ONE "}}"
+#define GONE(at) "{'op':'remove','path':'/spec/containers/" at "'}"
 #define ENV(list) "'containers':[{'name':'a','command':['python','t.py'],'env':[" list "]," ONE "}]"
 
 static const char *const round_trips[] = {
@@ -205,6 +211,62 @@ TEST(test_the_gate_is_ours)
 
 /* ---- the place ---- */
 
+/* What later hooks make of a pod with the containers a and b, and the numbers that its containers
+ * have then, in their order. */
+static const struct {
+	const char *first, *second, *numbers;
+} hooks[] = {
+	{NULL, NULL, "a0 b1"},
+	{ADDED("0", "c"), NULL, "c2 a0 b1"},
+	{ADDED("1", "c"), NULL, "a0 c2 b1"},
+	{ADDED("-", "c"), NULL, "a0 b1 c2"},
+	{ADDED("0", "d") "," ADDED("-", "c"), NULL, "d2 a0 b1 c3"},
+	{ADDED("0", "c"), ADDED("0", "d"), "d3 c2 a0 b1"},
+	/* nobody gets the number of one that is gone */
+	{GONE("0"), ADDED("-", "c"), "b1 c2"},
+	{GONE("1") "," ADDED("-", "c"), NULL, "a0 c2"},
+};
+
+/* What becomes of a pod whose paths of fields hold quotes, with another hook's changes, if any. */
+static char *hook(char *pod, const char *ops)
+{
+	char text[512], *changed, *again;
+
+	if (!ops)
+		return pod;
+	(void)snprintf(text, sizeof(text), "[%s]", ops);
+	changed = fixture_change(pod, text);
+	buf_clear(&fix.patch);
+	if (mutate_create(&fix.world, &fix.json, fixture_raw(&fix, changed), SLICE("ml"),
+		    &fix.scratch, &fix.patch, &fix.mutation, &fix.err) < 0)
+		fail_msg("%s: %s", fix.err.path, fix.err.msg);
+	again = fix.mutation.patched ? fixture_apply(changed, fix.patch.data) : strdup(changed);
+	free(changed);
+	free(pod);
+	return again;
+}
+
+/* A place is written under its container's number: that stays, and is nobody else's. */
+TEST(test_numbers_of_later_containers)
+{
+	for (size_t i = 0; i < COUNT(hooks); i++) {
+		char *pod = fixture_inject(&fix, POD("lupine", "", TWO)), numbers[64] = "";
+
+		pod = hook(hook(pod, hooks[i].first), hooks[i].second);
+		for (size_t k = 0; k < fix.mutation.plan.n_containers; k++) {
+			const struct plan_container *c = &fix.mutation.plan.containers[k];
+			size_t len = strlen(numbers);
+
+			(void)snprintf(numbers + len, sizeof(numbers) - len, "%s%.*s%u",
+				k ? " " : "", (int)c->name.len, c->name.at, c->slot);
+		}
+		assert_string_equal(numbers, hooks[i].numbers);
+		if (fixture_validate_raw(&fix, pod) < 0)
+			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
+		free(pod);
+	}
+}
+
 #define GPU(name)                                                                                  \
 	{                                                                                          \
 		.id = name, .model = "V100", .bytes = 1000, .fit = true, .fresh = true, .why = ""  \
@@ -275,6 +337,6 @@ TEST(test_place_of_a_claim)
 	buf_release(&out);
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_what_is_rendered, test_words_and_variables,
-	test_admitted_and_taken_back, test_refused_when_it_comes, test_refused_as_it_was_left,
-	test_the_gate_is_ours, test_place_of_a_claim)
+TESTS_BETWEEN(set_up, tear_down, test_what_is_rendered, test_numbers_of_later_containers,
+	test_words_and_variables, test_admitted_and_taken_back, test_refused_when_it_comes,
+	test_refused_as_it_was_left, test_the_gate_is_ours, test_place_of_a_claim)
