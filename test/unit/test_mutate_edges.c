@@ -272,6 +272,84 @@ TEST(test_updates)
 	free(live);
 }
 
+#define GPU(side) "/spec/containers/0/resources/" side "/bitfusion.io~1gpu"
+#define BOTH(limits, requests)                                                                     \
+	"{'op':'replace','path':'/spec/containers/0/"                                              \
+	"resources','value':{'limits':{" limits "},'requests':{" requests "}}}"
+#define OURS(side) "{'op':'remove','path':'" GPU(side) "'}"
+#define ASKED "'bitfusion.io/gpu-amount':'1'"
+#define UNITS(n) "'bitfusion.io/gpu':" n
+
+/* What another hook makes of the resources of the injected pod, and what the user applies over
+ * that; the same, and with other GPUs, comes back as the live pod has it. */
+static const struct {
+	const char *hook, *user;
+} resources[] = {
+	{NULL, BOTH(ASKED, "")},
+	{NULL, BOTH("", ASKED)},
+	{NULL, BOTH(ASKED, ASKED)},
+	{NULL, BOTH(ASKED "," UNITS("100"), "")},
+	{NULL, BOTH(ASKED, UNITS("100"))},
+	{NULL, BOTH(ASKED, UNITS("'100'"))},
+	{NULL, BOTH(UNITS("100"), UNITS("100"))},
+	/* the API server gives requests what limits have */
+	{OURS("requests"), BOTH(ASKED "," UNITS("100"), ASKED "," UNITS("100"))},
+	{OURS("requests"), BOTH(ASKED, UNITS("100"))},
+	{OURS("requests"), BOTH(ASKED, "")},
+	{OURS("limits"), BOTH(ASKED "," UNITS("100"), UNITS("100"))},
+	{OURS("limits"), BOTH(ASKED, "")},
+	{OURS("limits") "," OURS("requests"), BOTH(ASKED "," UNITS("100"), UNITS("100"))},
+	{OURS("limits") "," OURS("requests"), BOTH(ASKED, "")},
+};
+
+/* Another hook's changes of a live pod, if any. */
+static char *hooked(const char *live, const char *ops)
+{
+	char text[1024];
+
+	(void)snprintf(text, sizeof(text), "[%s]", ops ? ops : "");
+	return fixture_change(live, text);
+}
+
+TEST(test_updates_of_resources)
+{
+	char *made = fixture_inject(&fix, POD(ON "}", APP));
+
+	for (size_t i = 0; i < COUNT(resources); i++) {
+		char *live = hooked(made, resources[i].hook),
+		     *now = hooked(live, resources[i].user);
+		char *after;
+
+		if (fixture_update(&fix, &fix.config, live, now) != 0)
+			fail_msg("row %zu: %s", i, fix.err.msg);
+		after = fixture_apply(now, fix.patch.data);
+		fixture_same(i, "updated", after, live);
+		free(after);
+		free(now);
+		free(live);
+	}
+	free(made);
+}
+
+/* The live pod has none of a name that its plan knows: nothing is known of it that could be
+ * restored, and the others are. */
+TEST(test_updates_of_what_the_live_pod_lacks)
+{
+	static const char *const other = "{'op':'replace','path':'/spec/containers/0/name',"
+					 "'value':'other'}";
+	char *made = fixture_inject(&fix, POD(ON "}", TWO)), *live = hooked(made, other);
+	char *now = hooked(made, BACK(0) "," BACK(1)), *want = hooked(made, BACK(0)), *after;
+
+	assert_int_equal(fixture_update(&fix, &fix.config, live, now), 0);
+	after = fixture_apply(now, fix.patch.data);
+	fixture_same(0, "updated", after, want);
+	free(after);
+	free(want);
+	free(now);
+	free(live);
+	free(made);
+}
+
 #define COMMAND "/spec/containers/0/command"
 #define ARGS "/spec/containers/0/args"
 #define SET(path, value) "{'op':'replace','path':'" path "','value':" value "}"
@@ -397,4 +475,5 @@ TEST(test_crowds)
 TESTS_BETWEEN(set_up, tear_down, test_odd_pods_are_injected, test_other_resources_stay,
 	test_verdicts, test_a_long_number, test_filters_are_bounded,
 	test_undo_leaves_the_users_own_variables, test_undo_of_what_is_gone_takes_nothing_else,
-	test_a_container_that_asks_again, test_updates, test_updates_of_wrapped, test_crowds)
+	test_a_container_that_asks_again, test_updates, test_updates_of_resources,
+	test_updates_of_what_the_live_pod_lacks, test_updates_of_wrapped, test_crowds)
