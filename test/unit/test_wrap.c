@@ -325,6 +325,12 @@ static const struct {
 	{"{'command':['sh','x.sh','-c','bitfusion run -n 8']}", 0, COMMAND_WRAPPED, NULL},
 	{"{'command':['sh','cc','-c','bitfusion run -n 8']}", 0, COMMAND_WRAPPED, NULL},
 	{"{'command':['sh','-e','bitfusion run -n 8']}", 0, COMMAND_WRAPPED, NULL},
+	/* a line of one string that ends like a shell's name is a line all the same */
+	{"{'command':['bitfusion run -n 1 -p 0.5 /bin/sh'],'args':['x.sh','y']}", 0, COMMAND_OWN,
+		NULL},
+	{"{'command':['bitfusion run -n 1 -p 0.5 /bin/sh'],'args':['-e','x.sh']}", 0, COMMAND_OWN,
+		NULL},
+	{"{'command':['bitfusion run -n 1 -p 0.5 /bin/sh'],'args':['x.sh']}", 0, COMMAND_OWN, NULL},
 };
 
 TEST(test_modes)
@@ -350,6 +356,50 @@ TEST(test_modes)
 	}
 }
 
+/* How many GPUs the command and the resources speak of; part of the refusal, or NULL. */
+static const struct {
+	const char *options;
+	uint32_t amount;
+	const char *says;
+} amounts[] = {
+	{"'-n','1'", 1, NULL},
+	{"'-n','2'", 2, NULL},
+	{"'-n','2.0'", 2, NULL},
+	{"'-n2'", 2, NULL},
+	/* without the option it is one */
+	{"'-p','1'", 1, NULL},
+	{"'-p','1'", 2, "a GPU count of 1, but the resources ask for 2 GPUs;"},
+	{"'-n','2'", 1, "a GPU count of 2, but the resources ask for 1 GPU;"},
+	{"'-n','0'", 1, "a GPU count of 0, but the resources ask for 1 GPU;"},
+	{"'-n','1.000001'", 1, "a GPU count of 1.000001, but the resources ask for 1 GPU;"},
+	{"'-n','2.5'", 2, "a GPU count of 2.5, but the resources ask for 2 GPUs;"},
+	{"'-n','1'", 11, "a GPU count of 1, but the resources ask for 11 GPUs;"},
+	{"'-n','2','-p','0.5'", 2, "a share 0.5, but the resources ask for 100 percent;"},
+};
+
+TEST(test_amounts)
+{
+	for (size_t i = 0; i < COUNT(amounts); i++) {
+		struct launch l = {.profile = &fix.profiles[0],
+			.client = fix.profiles[0].clients,
+			.amount = amounts[i].amount,
+			.percent = 100};
+		struct warnings w = {0};
+		struct wrap wrap = {0};
+		char text[128];
+		int rc;
+
+		(void)snprintf(text, sizeof(text), "{'command':['bitfusion','run',%s,'--','x']}",
+			amounts[i].options);
+		rc = wrap_command(
+			&fix.json, fixture_pod(&fix, text), &l, &fix.scratch, &w, &wrap, &fix.err);
+		if (rc != (amounts[i].says ? ERR_INVALID : 0))
+			fail_msg("row %zu gives %d", i, rc);
+		if (amounts[i].says && !strstr(fix.err.msg, amounts[i].says))
+			fail_msg("row %zu: %s", i, fix.err.msg);
+	}
+}
+
 TEST(test_no_separator_refuses_dash)
 {
 	struct launch l;
@@ -369,4 +419,4 @@ TEST(test_no_separator_refuses_dash)
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_argv_is_exact, test_filters_survive_the_kubelet, test_modes,
-	test_no_separator_refuses_dash)
+	test_amounts, test_no_separator_refuses_dash)
