@@ -230,6 +230,11 @@ TEST(who_asks_the_same)
 		{"app a 1 100%", "x=y", NULL, false},
 		{"app a 1 100%", "x=y z=1", NULL, false},
 		{"app a 1 100%", NULL, "x=y", false},
+		/* the same letters, parted elsewhere */
+		{"app a 1 100%", "a=1 1b=2", NULL, false},
+		{"app a 1 100%", "a=11 b=2", NULL, false},
+		{"app a 1 100%", NULL, "one two", false},
+		{"app a 1 100%", NULL, "onet wo", false},
 	};
 	const struct json_seed seed = {1, 2}, other = {1, 3};
 	uint64_t asks[COUNT(all)];
