@@ -7,6 +7,7 @@
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
 #include "webhook/core/launcher/launcher_load.h"
+#include "webhook/core/launcher/launcher_parts.h"
 #include "webhook/core/pod/gate_end.h"
 #include "webhook/core/pod/late.h"
 #include "webhook/edge/admission/plan_keys.h"
@@ -18,6 +19,7 @@
 #define GATE(image, ca)                                                                            \
 	"  gate:\n    image: " image "\n    ca: |\n      -----BEGIN CERTIFICATE-----\n      " ca   \
 	"\n"
+#define BEGIN "-----BEGIN CERTIFICATE-----"
 #define TOOL(image, ca) SPEC(SERVERS GATE(image, ca))
 #define BY_ADDRESS SERVERS "  gate: {mode: address}\n"
 #define PULLS "    pullSecret: registry\n"
@@ -82,6 +84,11 @@ TEST(test_documents)
 		{SPEC(SERVERS "  gate: {ca: x}\n"), "\"image\" is missing"},
 		{SPEC(SERVERS "  gate: {image: ''}\n"), "\"ca\" is missing"},
 		{SPEC(SERVERS "  gate: {image: i, ca: x}\n"), "found 1 bytes, expected the CAs"},
+		{SPEC(SERVERS "  gate: {image: i, ca: ''}\n"), "found 0 bytes, expected the CAs"},
+		{SPEC(SERVERS "  gate: {image: i, ca: \"x " BEGIN "\"}\n"),
+			"found 29 bytes, expected the CAs"},
+		{SPEC(SERVERS "  gate: {image: i, ca: \"" BEGIN "\\nx\\0\"}\n"),
+			"found 30 bytes, expected the CAs"},
 		{SPEC(SERVERS GATE("''", "x")), "expected gpugate's image"},
 		{SPEC(SERVERS GATE("i", "x") "    port: 80\n"), "/spec/gate/port"},
 		{SPEC(SERVERS GATE("i", "x") "    port: 65520\n"), "/spec/gate/port"},
@@ -136,6 +143,38 @@ TEST(test_documents)
 	/* counted, and kept elsewhere */
 	assert_int_equal(profile_expresses(&f.profiles[0], 1, 0, 4096, &f.err), 0);
 	assert_int_equal(profile_expresses(&f.profiles[0], 1, 50, 0, &f.err), ERR_INVALID);
+	fixture_release(&f);
+}
+
+/* A certificate's text of n bytes. */
+static int load_long_ca(struct fixture *f, size_t n)
+{
+	struct buf b;
+	int rc;
+
+	buf_init(&b, 1u << 20);
+	buf_str(&b, SPEC(SERVERS "  gate: {image: i, ca: \"" BEGIN));
+	for (size_t i = strlen(BEGIN); i < n; i++)
+		buf_char(&b, 'x');
+	buf_str(&b, "\"}\n");
+	buf_char(&b, '\0');
+	assert_false(b.failed);
+	rc = load(f, b.data);
+	buf_release(&b);
+	return rc;
+}
+
+TEST(test_longest_ca)
+{
+	struct fixture f;
+
+	fixture_init(&f);
+	if (load_long_ca(&f, GATE_CA_MAX) != 0)
+		fail_msg("%s", f.err.msg);
+	assert_int_equal(f.profiles[0].gate.ca.len, GATE_CA_MAX);
+	assert_int_equal(load_long_ca(&f, GATE_CA_MAX + 1), ERR_INVALID);
+	assert_non_null(strstr(f.err.msg, "found 32769 bytes, expected the CAs"));
+	assert_non_null(strstr(f.err.msg, "at most 32768 bytes"));
 	fixture_release(&f);
 }
 
@@ -585,7 +624,7 @@ TEST(test_pull_secret_of_another_replica)
 	plan_keys_free(keys);
 }
 
-TESTS(test_documents, test_hash, test_admitted_and_taken_back, test_pull_secret,
+TESTS(test_documents, test_longest_ca, test_hash, test_admitted_and_taken_back, test_pull_secret,
 	test_pull_secret_of_another_replica, test_guarded, test_refused_when_it_comes,
 	test_by_address, test_by_address_and_a_plan_that_is_proven, test_another_replica,
 	test_place_of_a_claim, test_as_many_servers_as_ports)
