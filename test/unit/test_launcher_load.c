@@ -317,6 +317,24 @@ TEST(test_hash)
 		{"os: ubuntu18", "os: ubuntu16"},
 		{"lib: /b/lib", "lib: /c/lib"},
 		{"can:", "granularity: server\n  can:"},
+		/* of each list the first and the last */
+		{"- run\n", "- start\n"},
+		{"{filter}", "x={filter}"},
+		{"[-n, --num]", "[-N, --num]"},
+		{"name: LD_LIBRARY_PATH", "name: LIBRARY_PATH"},
+		{"prepend: \"{client.lib}\"", "prepend: \"{client.lib}/64\""},
+		{"prepend: \"{client.lib}\"", "value: \"{client.lib}\""},
+		{"name: TOOL_TOKEN", "name: TOOL_KEY"},
+		{"name: copy", "name: fetch"},
+		{"{name: tool, emptyDir: {}}", "{name: tool, emptyDir: {medium: Memory}}"},
+		{"configMap: {name: c}", "configMap: {name: d}"},
+		{"mountPath: /opt/tool", "mountPath: /opt/tools"},
+		{"secrets: [token, key]", "secrets: [token, lock]"},
+		{"secrets: [token, key]", "secrets: [token]"},
+		{"version: \"450\"", "version: \"451\""},
+		{"os: ubuntu20", "os: ubuntu22"},
+		{"binary: /a/tool", "binary: /c/tool"},
+		{"binary: /b/tool", "binary: /c/tool"},
 	};
 	struct profile p;
 	uint64_t hash;
