@@ -5,6 +5,7 @@
 #include "test/unit/test.h"
 #include "webhook/edge/settings/settings.h"
 #include "webhook/edge/settings/settings_file.h"
+#include "webhook/edge/settings/settings_table.h"
 
 #define WORDS_MAX 24
 
@@ -822,16 +823,41 @@ TEST(test_needs_restart)
 	settings_release(&now);
 }
 
-/* Every flag of the help text is one. */
+/* Each row of the help as it stands in a table of settings. How many there are. */
+static size_t must_be_listed(const char *text, const struct setting *rows, size_t n)
+{
+	size_t listed = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *flag = rows[i].flag, *arg = rows[i].arg, *help = rows[i].help;
+		char head[96], line[256];
+
+		listed += must_be_listed(text, rows[i].in, rows[i].n_in) + (help != NULL);
+		if (!help)
+			continue;
+		assert_non_null(flag);
+		(void)snprintf(head, sizeof(head), "%s%s%s", flag, arg ? " " : "", arg ? arg : "");
+		(void)snprintf(line, sizeof(line), *help ? "\n  --%-25s %s\n" : "\n  --%s%s\n",
+			head, help);
+		if (!strstr(text, line))
+			fail_msg("the help has no line%s", line);
+	}
+	return listed;
+}
+
+/* Every flag of the help text is one, and every one that has a help is there, once. */
 TEST(test_help_is_true)
 {
 	char text[8192] = "";
 	FILE *f = fmemopen(text, sizeof(text), "w");
 	const char *at = text;
+	size_t listed, shown = 0;
 
 	assert_non_null(f);
 	settings_help(f);
 	assert_int_equal(fclose(f), 0);
+	listed = must_be_listed(text, settings_table, settings_table_n);
+	assert_true(listed > 20);
 	while ((at = strstr(at, "\n  --"))) {
 		char line[96];
 		struct err err = {0};
@@ -839,13 +865,32 @@ TEST(test_help_is_true)
 
 		snprintf(line, sizeof(line), "%.*s", n, at + 3);
 		at += 3;
+		shown++;
 		(void)load(line, NULL, &err);
 		if (strstr(err.msg, "unknown flag"))
 			fail_msg("%s", err.msg);
+	}
+	assert_int_equal(shown, listed);
+}
+
+/* What is released holds nothing, and may be released once more. */
+TEST(test_release)
+{
+	write_config(all_keys);
+	must_load("--config CONFIG", NULL);
+	assert_true(s.n_launchers > 0 && s.n_sources > 0);
+	for (int i = 0; i < 2; i++) {
+		settings_release(&s);
+		assert_null(s.config);
+		assert_null(s.listen);
+		assert_int_equal(s.n_launchers, 0);
+		assert_int_equal(s.n_sources, 0);
+		assert_false(s.cluster.on);
 	}
 }
 
 TESTS_WITHIN(make_dir, remove_dir, test_defaults, test_file, test_precedence, test_origin,
 	test_notes, test_help, test_wrong_flags, test_flags_that_stand_too_often, test_many_paths,
 	test_bounds, test_cluster, test_cluster_values, test_cluster_differs, test_wrong_whole,
-	test_wrong_file, test_unreadable_file, test_blame, test_needs_restart, test_help_is_true)
+	test_wrong_file, test_unreadable_file, test_blame, test_needs_restart, test_release,
+	test_help_is_true)
