@@ -229,6 +229,46 @@ static int release(const char *uid, const char *name, size_t *n)
 	return fix.l->ops->release(fix.l, slice_of(uid), SLICE("lab"), slice_of(name), n, &fix.e);
 }
 
+/* The n-th copy from now on cannot be had; 0: each can. */
+static unsigned no_copy;
+
+/* In place of the C library's. */
+char *strndup(const char *text, size_t n)
+{
+	size_t len = strnlen(text, n);
+	char *copy = no_copy && --no_copy == 0 ? NULL : malloc(len + 1);
+
+	if (!copy)
+		return NULL;
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	return copy;
+}
+
+/* Nothing is released where there is no memory for one of the words that say what. */
+TEST(test_release_without_memory)
+{
+	static const char *const uids[] = {"u1", NULL};
+
+	for (size_t i = 0; i < COUNT(uids); i++) {
+		size_t n = 99;
+
+		begin("a t4:8000", 0);
+		assert_int_equal(take("u1", "web", "app c 1 10%"), 0);
+		for (unsigned k = 1; k <= 3; k++) {
+			no_copy = k;
+			assert_int_equal(release(uids[i], "web", &n), ERR_NOMEM);
+			assert_int_equal(no_copy, 0);
+			assert_int_equal(n, 99);
+			assert_int_equal(claims(), 1);
+		}
+		assert_int_equal(release(uids[i], "web", &n), 0);
+		assert_int_equal(n, 1);
+		if (i + 1 < COUNT(uids))
+			tear_down(NULL);
+	}
+}
+
 TEST(test_release)
 {
 	size_t n = 99;
@@ -725,6 +765,6 @@ TEST(test_caps_are_over_all_namespaces)
 }
 
 TESTS_BETWEEN(NULL, tear_down, test_caps_are_over_all_namespaces, test_take, test_identity,
-	test_names_are_bounded, test_dry_run, test_undo, test_release, test_ttl,
-	test_ttl_of_each_operation, test_counts, test_deadline, test_swap, test_renamed,
+	test_names_are_bounded, test_dry_run, test_undo, test_release, test_release_without_memory,
+	test_ttl, test_ttl_of_each_operation, test_counts, test_deadline, test_swap, test_renamed,
 	test_renamed_beside_others, test_bound, test_many, test_threads, test_no_memory)
