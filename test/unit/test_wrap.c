@@ -400,6 +400,55 @@ TEST(test_amounts)
 	}
 }
 
+/* How the option that says how many GPUs may be spelled: alone, with its value behind '=', and of
+ * one letter also right behind it. */
+static const struct {
+	const char *words;
+	bool read;
+} spellings[] = {
+	{"'--num','2'", true},
+	{"'--num=2'", true},
+	{"'--num2'", false},
+	{"'--nu','2'", false},
+	{"'--number','2'", false},
+	{"'-gpus','2'", true},
+	{"'-gpus=2'", true},
+	{"'-gpus2'", false},
+	{"'-n','2'", true},
+	{"'-n=2'", true},
+	{"'-n2'", true},
+	{"'--n','2'", false},
+	{"'-','2'", true},
+	{"'-=2'", true},
+	{"'-2'", false},
+	/* the last one counts */
+	{"'-n','1','--num','2'", true},
+	{"'--num=2','-n1'", false},
+};
+
+TEST(test_spellings_of_an_option)
+{
+	struct slice names[] = {SLICE("-gpus"), SLICE("--num"), SLICE("-"), SLICE("-n")};
+	struct profile p = fix.profiles[0];
+
+	p.options.amount = names;
+	p.options.n_amount = COUNT(names);
+	for (size_t i = 0; i < COUNT(spellings); i++) {
+		struct launch l = {.profile = &p, .client = p.clients, .amount = 2, .percent = 100};
+		struct warnings w = {0};
+		struct wrap wrap = {0};
+		char text[128];
+		int rc;
+
+		(void)snprintf(text, sizeof(text), "{'command':['bitfusion','run',%s,'--','x']}",
+			spellings[i].words);
+		rc = wrap_command(
+			&fix.json, fixture_pod(&fix, text), &l, &fix.scratch, &w, &wrap, &fix.err);
+		if (rc != (spellings[i].read ? 0 : ERR_INVALID))
+			fail_msg("row %zu gives %d: %s", i, rc, fix.err.msg);
+	}
+}
+
 TEST(test_no_separator_refuses_dash)
 {
 	struct launch l;
@@ -419,4 +468,4 @@ TEST(test_no_separator_refuses_dash)
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_argv_is_exact, test_filters_survive_the_kubelet, test_modes,
-	test_amounts, test_no_separator_refuses_dash)
+	test_amounts, test_spellings_of_an_option, test_no_separator_refuses_dash)
