@@ -470,6 +470,44 @@ TEST(test_reinvocation)
 	free(pod);
 }
 
+#define KEY(side) "/spec/containers/0/resources/" side "/nvidia.com~1gpu"
+#define PUT(side, n) "{'op':'add','path':'" KEY(side) "','value':" n "}"
+
+/* What a hook has given the live pod of the key that was converted, and what the user applies over
+ * it: both sides come back as they are in the live pod. */
+TEST(test_updates_of_a_key_that_was_given)
+{
+	static const struct {
+		const char *given, *applied;
+	} changes[] = {
+		{"", PUT("limits", "1")},
+		{"", PUT("limits", "1") "," PUT("requests", "'1'")},
+		{PUT("limits", "0"), PUT("limits", "1")},
+		{PUT("limits", "'0'"), PUT("limits", "1") "," PUT("requests", "1")},
+		{PUT("requests", "0"), PUT("limits", "1") "," PUT("requests", "1")},
+		{PUT("limits", "0") "," PUT("requests", "0"),
+			PUT("limits", "1") "," PUT("requests", "1")},
+	};
+	char *made = fixture_inject(&fix, POD(APP));
+
+	for (size_t i = 0; i < COUNT(changes); i++) {
+		char given[512], applied[512], *live, *now, *after;
+
+		(void)snprintf(given, sizeof(given), "[%s]", changes[i].given);
+		(void)snprintf(applied, sizeof(applied), "[%s]", changes[i].applied);
+		live = fixture_change(made, given);
+		now = fixture_change(live, applied);
+		if (fixture_update(&fix, &fix.config, live, now) < 0)
+			fail_msg("row %zu: %s: %s", i, fix.err.path, fix.err.msg);
+		after = fixture_apply(now, fix.patch.data);
+		fixture_same(i, "applied", after, live);
+		free(after);
+		free(now);
+		free(live);
+	}
+	free(made);
+}
+
 /* An update that asks for something else is refused; one that brings other ties is the API
  * server's to judge. */
 TEST(test_other_updates)
@@ -497,6 +535,7 @@ TEST(test_other_updates)
 
 TESTS_BETWEEN(set_up, tear_down, test_converted_and_given_back, test_the_last_variable_is_hidden,
 	test_beside_everything_else, test_off_is_as_without_us,
-	test_ties_are_kept_where_the_policy_says_so, test_refused, test_validator,
-	test_unconverted_is_refused, test_a_part_that_is_unconverted_is_refused, test_no_client,
-	test_reinvocation, test_other_updates)
+	test_ties_are_kept_where_the_policy_says_so, test_refused,
+	test_updates_of_a_key_that_was_given, test_validator, test_unconverted_is_refused,
+	test_a_part_that_is_unconverted_is_refused, test_no_client, test_reinvocation,
+	test_other_updates)
