@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core/inject/wrap_image: a container whose program only its image knows, from the pod to the plan
  * and back. */
+#include <cjson/cJSON.h>
+
 #include "test/unit/core_fixture.h"
 #include "test/unit/test.h"
 #include "webhook/core/inject/wrap.h"
@@ -166,6 +168,70 @@ TEST(without_a_separator_no_option_comes_first)
 #undef JUICE
 #define JUICE ""
 
+#define SET(key, value) "{'op':'add','path':'/spec/containers/0/" key "','value':" value "}"
+#define GONE(key) "{'op':'remove','path':'/spec/containers/0/" key "'}"
+#define ASKS SET("resources", "{'limits':{'bitfusion.io/gpu-amount':1}}")
+#define WORDS "'" FIX_LAUNCHER "','run','-n','1','-p','1.000000','--','/entry','$$(A) $$$$ $$'"
+#define MOVED(more) SET("command", "['/bin/env']") "," SET("args", "['T=1'," WORDS more "]")
+
+/* The pod's args, what another hook makes of the injected pod, and what the user applies; does the
+ * live pod come back? */
+static const struct {
+	const char *pod, *hook, *user;
+	bool same;
+} updates[] = {
+	{POD(""), "", GONE("command"), true},
+	{POD(""), "", SET("command", "null"), true},
+	{POD(",'args':[]"), "", GONE("command"), true},
+	{POD(",'args':['y']"), "", GONE("command"), true},
+	/* all of it is arguments of another program */
+	{POD(""), MOVED(",'x'"), GONE("command") "," GONE("args"), true},
+	{POD(",'args':['y']"), MOVED(",'y'"), GONE("command") "," SET("args", "['y']"), true},
+	{POD(",'args':['y','z']"), MOVED(",'y','z'"), GONE("command") "," SET("args", "['y','z']"),
+		true},
+	{POD(",'args':['y']"), MOVED(",'y'"), GONE("command"), true},
+	/* other arguments, or another command: the API server's to refuse */
+	{POD(",'args':['y']"), "", GONE("command") "," SET("args", "['z']"), false},
+	{POD(",'args':['y']"), "", SET("command", "['y']"), false},
+	{POD(",'args':['y']"), "", SET("command", "7"), false},
+	{POD(",'args':['y']"), MOVED(",'y'"), GONE("command") "," SET("args", "['z']"), false},
+	{POD(",'args':['y']"), MOVED(",'y'"), GONE("command") "," SET("args", "['x','y']"), false},
+	{POD(",'args':['y']"), MOVED(",'y'"),
+		GONE("command") "," SET("args", "['1','2','3','4','5','6','7','8','9','10','11',"
+						"'12','13']"),
+		false},
+};
+
+TEST(an_update_brings_the_image_s_words_back)
+{
+	for (size_t i = 0; i < COUNT(updates); i++) {
+		char *plain = fixture_quotes(updates[i].pod), *made, *live, *now, *after;
+		char hook[512], user[512];
+		cJSON *got, *want;
+
+		(void)snprintf(hook, sizeof(hook), "[%s]", updates[i].hook);
+		(void)snprintf(user, sizeof(user), "[%s," ASKS "]", updates[i].user);
+		assert_int_equal(mutate(updates[i].pod), 0);
+		made = fixture_apply(plain, fix.patch.data);
+		live = fixture_change(made, hook);
+		now = fixture_change(live, user);
+		if (fixture_update(&fix, &fix.config, live, now) != 0)
+			fail_msg("row %zu: %s", i, fix.err.msg);
+		after = fixture_apply(now, fix.mutation.patched ? fix.patch.data : "[]");
+		got = fixture_tree(after);
+		want = fixture_tree(live);
+		if (cJSON_Compare(got, want, true) != updates[i].same)
+			fail_msg("row %zu: %s\nfrom\n%s", i, after, live);
+		cJSON_Delete(got);
+		cJSON_Delete(want);
+		free(after);
+		free(now);
+		free(live);
+		free(made);
+		free(plain);
+	}
+}
+
 /* The digest and the count come back from the annotation, and the pod from both. */
 TEST(undone_the_pod_has_no_command)
 {
@@ -262,7 +328,8 @@ TEST(without_a_launcher_s_name_no_words_start_it)
 }
 
 TESTS_BETWEEN(set_up, tear_down, without_a_launcher_s_name_no_words_start_it,
-	the_image_s_words_stand_behind_the_launcher_s, args_take_the_place_of_cmd,
-	a_command_needs_no_image, what_is_not_known_is_refused_as_before_or_with_the_reason,
+	an_update_brings_the_image_s_words_back, the_image_s_words_stand_behind_the_launcher_s,
+	args_take_the_place_of_cmd, a_command_needs_no_image,
+	what_is_not_known_is_refused_as_before_or_with_the_reason,
 	images_that_start_nothing_or_the_launcher, without_a_separator_no_option_comes_first,
 	undone_the_pod_has_no_command, plans_with_images, memory_that_ends_anywhere)
