@@ -184,6 +184,10 @@ static const struct {
 	{POD(""), "", SET("command", "null"), true},
 	{POD(",'args':[]"), "", GONE("command"), true},
 	{POD(",'args':['y']"), "", GONE("command"), true},
+	/* no arguments, in other words */
+	{POD(""), "", GONE("command") "," SET("args", "[]"), true},
+	{POD(",'args':[]"), "", GONE("command") "," GONE("args"), true},
+	{POD(",'args':[]"), "", GONE("command") "," SET("args", "null"), true},
 	/* all of it is arguments of another program */
 	{POD(""), MOVED(",'x'"), GONE("command") "," GONE("args"), true},
 	{POD(",'args':['y']"), MOVED(",'y'"), GONE("command") "," SET("args", "['y']"), true},

@@ -205,8 +205,10 @@ static void restore_image(struct restoring *r, const struct pod_container *c,
 	if (!args && (was->n - own < n || !same_words(was, was->n - n, was->n, here, 0, n)))
 		return;
 	patch_add(&r->patch, c->path, SLICE("command"), json_raw(was->j, was->command));
-	if (!args)
+	if (!args && was->args)
 		patch_add(&r->patch, c->path, SLICE("args"), json_raw(was->j, was->args));
+	else if (!args)
+		patch_remove(&r->patch, c->path, SLICE("args"));
 }
 
 /* Put the live pod's own first words in front again, if that makes the command what it is in the
