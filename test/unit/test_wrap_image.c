@@ -196,6 +196,8 @@ static const struct {
 	{POD(",'args':['y']"), MOVED(",'y'"), GONE("command"), true},
 	/* other arguments, or another command: the API server's to refuse */
 	{POD(",'args':['y']"), "", GONE("command") "," SET("args", "['z']"), false},
+	/* the image's last word is none of them */
+	{POD(",'args':['y']"), "", GONE("command") "," SET("args", "['$$(A) $$$$ $$','y']"), false},
 	{POD(",'args':['y']"), "", SET("command", "['y']"), false},
 	{POD(",'args':['y']"), "", SET("command", "7"), false},
 	{POD(",'args':['y']"), MOVED(",'y'"), GONE("command") "," SET("args", "['z']"), false},
