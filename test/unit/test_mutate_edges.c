@@ -12,6 +12,12 @@
 #define POD(meta, spec) "{'metadata':{'name':'p'," meta "},'spec':{" spec "}}"
 #define ONE "'resources':{'limits':{'bitfusion.io/gpu-amount':1}}"
 #define APP "'containers':[{'name':'a','command':['x']," ONE "}]"
+#define STATUS(value) POD(ON ",'auto-management/status':'" value "'}", APP)
+#define ESCAPED                                                                                    \
+	POD("'annotations':{'auto-management\\/bitfusion':'\\u0061\\u004cl','bitfusion-client\\/"  \
+	    "os':'\\u0075buntu18','bitfusion-client/version':'\\u0034\\u0030\\u0030'}",            \
+		"'containers':[{'name':'\\u0061','command':['\\u0078'],'resources':{'limits':{"    \
+		"'bitfusion.io\\/gpu-amount':1,'bitfusion.io\\/gpu-percent':'50'}}}]")
 
 /* These are patched, and the result is admitted. */
 static const char *const accepted[] = {
@@ -23,10 +29,7 @@ static const char *const accepted[] = {
 		":null,'resources':{'limits':null,'requests':{'bitfusion.io/gpu-amount':1}}}]"),
 	POD(ON "}", "'containers':[{'name':'a','command':['x'],'resources':{'requests':null,"
 		    "'claims':[{'name':'c'}],'limits':{'bitfusion.io/gpu-amount':1}}}]"),
-	POD("'annotations':{'auto-management\\/bitfusion':'\\u0061\\u004cl','bitfusion-client\\/"
-	    "os':'\\u0075buntu18','bitfusion-client/version':'\\u0034\\u0030\\u0030'}",
-		"'containers':[{'name':'\\u0061','command':['\\u0078'],'resources':{'limits':{"
-		"'bitfusion.io\\/gpu-amount':1,'bitfusion.io\\/gpu-percent':'50'}}}]"),
+	ESCAPED,
 	POD(ON "}", "'containers':[{'name':'a','command':['x'],'env':[1,null,{'x':2}],'"
 		    "volumeMounts':[{},7]," ONE "}]"),
 	POD(ON "},'x~y/z':1", "'containers':[{'name':'a','command':['x'],'resources':{'limits':{'a~"
@@ -272,6 +275,45 @@ TEST(test_updates)
 	free(live);
 }
 
+/* One container asks so, the other as before. */
+#define ASKS(n, other, members)                                                                    \
+	"[" BACK(other) ",{'op':'replace','path':'/spec/containers/" #n                            \
+			"/resources','value':{" members "}}]"
+
+/* What is applied over the live pod; the error, and where it is. */
+static const struct {
+	const char *change;
+	int rc;
+	const char *path;
+} refused[] = {
+	{ASKS(1, 0, ""), ERR_REFUSED, "/spec/containers/1/resources"},
+	{ASKS(0, 1, "'limits':{'bitfusion.io/gpu-amount':2}"), ERR_REFUSED,
+		"/spec/containers/0/resources"},
+	{ASKS(1, 0, "'limits':{'bitfusion.io/gpu-amount':1,'bitfusion.io/gpu-percent':10}"),
+		ERR_REFUSED, "/spec/containers/1/resources"},
+	{ASKS(0, 1, "'limits':{'bitfusion.io/gpu-percent':10}"), ERR_INVALID,
+		"/spec/containers/0/resources"},
+	{ASKS(1, 0, "'limits':{'bitfusion.io/gpu-amount':'x'}"), ERR_INVALID,
+		"/spec/containers/1/resources/limits/bitfusion.io~1gpu-amount"},
+	{ASKS(0, 1, "'requests':{'bitfusion.io/gpu-amount':0}"), ERR_INVALID,
+		"/spec/containers/0/resources/requests/bitfusion.io~1gpu-amount"},
+};
+
+TEST(test_refused_updates)
+{
+	char *live = fixture_inject(&fix, POD(ON "}", TWO));
+
+	for (size_t i = 0; i < COUNT(refused); i++) {
+		char *now = fixture_change(live, refused[i].change);
+		int rc = fixture_update(&fix, &fix.config, live, now);
+
+		if (rc != refused[i].rc || strcmp(fix.err.path, refused[i].path) != 0)
+			fail_msg("row %zu gives %d at %s: %s", i, rc, fix.err.path, fix.err.msg);
+		free(now);
+	}
+	free(live);
+}
+
 #define GPU(side) "/spec/containers/0/resources/" side "/bitfusion.io~1gpu"
 #define BOTH(limits, requests)                                                                     \
 	"{'op':'replace','path':'/spec/containers/0/"                                              \
@@ -441,6 +483,36 @@ static void crowd(struct buf *b, int n, int env)
 	buf_str(b, "]}}");
 }
 
+/* What a review finds does not depend on how much memory is left: the same, or that there is none.
+ */
+TEST(test_memory_that_ends_anywhere)
+{
+	static const char *const pods[] = {ESCAPED, STATUS("injected"), STATUS("\\u0069njected"),
+		STATUS("injected','poolgate.io/plan':'\\u007b"),
+		STATUS("\\u0069njected','poolgate.io/plan':'\\u007b")};
+
+	for (size_t i = 0; i < COUNT(pods); i++) {
+		int rc = fixture_mutate(&fix, pods[i]), least = ERR_NOMEM;
+		bool patched = fix.mutation.patched;
+		const char *why_not = fix.mutation.why_not;
+
+		assert_int_equal(rc, 0);
+		for (size_t max = 0; least != 0; max += 1 + max / 64) {
+			arena_release(&fix.scratch);
+			arena_init(&fix.scratch, max);
+			least = fixture_mutate(&fix, pods[i]);
+			if (least == 0 && (fix.mutation.patched != patched ||
+						  fix.mutation.why_not != why_not))
+				fail_msg(
+					"row %zu with %zu bytes: %s", i, max, fix.mutation.why_not);
+			if (least != 0)
+				assert_int_equal(least, ERR_NOMEM);
+		}
+		arena_release(&fix.scratch);
+		arena_init(&fix.scratch, 64 << 20);
+	}
+}
+
 TEST(test_crowds)
 {
 	static const struct {
@@ -475,5 +547,6 @@ TEST(test_crowds)
 TESTS_BETWEEN(set_up, tear_down, test_odd_pods_are_injected, test_other_resources_stay,
 	test_verdicts, test_a_long_number, test_filters_are_bounded,
 	test_undo_leaves_the_users_own_variables, test_undo_of_what_is_gone_takes_nothing_else,
-	test_a_container_that_asks_again, test_updates, test_updates_of_resources,
+	test_a_container_that_asks_again, test_updates, test_refused_updates,
+	test_memory_that_ends_anywhere, test_updates_of_resources,
 	test_updates_of_what_the_live_pod_lacks, test_updates_of_wrapped, test_crowds)
