@@ -18,6 +18,10 @@ TEST(sets_code_and_message)
 	assert_string_equal(err.msg, "found 7");
 	assert_string_equal(err.path, "");
 	assert_string_equal(err.reason, "");
+	err_in(&err, "spec");
+	assert_int_equal(err_reason(&err, ERR_IO, "Why", "n"), ERR_IO);
+	assert_string_equal(err.path, "");
+	assert_string_equal(err.msg, "n");
 }
 
 TEST(clear_leaves_nothing)

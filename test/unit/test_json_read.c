@@ -733,6 +733,29 @@ TEST(one_reader_reads_many_documents)
 	json_release(&j);
 }
 
+/* What has its padding is read where it is. */
+TEST(text_in_its_place)
+{
+	static const char text[8 + JSON_PAD] = "[1,true]";
+	struct json j = {0};
+
+	assert_int_equal(json_read(&j, text, 8, NODES, NULL), 0);
+	assert_int_equal(j.count, 3);
+	assert_int_equal(json_read(&j, text, 7, NODES, NULL), ERR_SYNTAX);
+	assert_null(json_root(&j));
+	json_release(&j);
+}
+
+TEST(text_of_a_byte_order_mark)
+{
+	struct err err = {0};
+
+	assert_int_equal(refuse(SLICE("\xEF\xBB\xBF"), NODES, &err), ERR_SYNTAX);
+	assert_non_null(strstr(err.msg, "a byte order mark"));
+	assert_int_equal(refuse(SLICE("\xEF\xBB"), NODES, &err), ERR_SYNTAX);
+	assert_null(strstr(err.msg, "a byte order mark"));
+}
+
 TEST(text_of_no_bytes)
 {
 	assert_int_equal(refuse((struct slice){NULL, 0}, NODES, &(struct err){0}), ERR_SYNTAX);
@@ -745,4 +768,5 @@ TESTS_BETWEEN(NULL, forget, messages_say_where_and_what, nul_bytes_are_refused_a
 	four_gibibytes_are_too_many, three_mebibytes_of_zeros,
 	duplicate_keys_are_found_at_any_width, keys_are_compared_decoded, empty_containers,
 	one_byte_keys_do_not_collide, keys_of_open_objects_are_kept,
-	a_long_key_is_cut_in_the_message, one_reader_reads_many_documents, text_of_no_bytes)
+	a_long_key_is_cut_in_the_message, one_reader_reads_many_documents, text_in_its_place,
+	text_of_a_byte_order_mark, text_of_no_bytes)

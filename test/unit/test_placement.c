@@ -37,6 +37,10 @@ static const struct row rows[] = {
 		"t4:8000 t4:8000",
 		"app a 6 100%", NULL, NULL, false,
 		"c/gpu-0=8000 c/gpu-1=8000 c/gpu-2=8000 c/gpu-3=8000 d/gpu-0=8000 d/gpu-1=8000"},
+	{"what no server holds: the pod's own one first",
+		"a k80:9000 t4:8000; b t4:8000 t4:8000 t4:8000; c t4:8000 t4:8000 t4:8000",
+		"app x 1 9000; app y 4 4000", NULL, NULL, false,
+		"a/gpu-0=9000 a/gpu-1=4000 b/gpu-0=4000 b/gpu-1=4000 b/gpu-2=4000"},
 	{"percent rounds down: 3 x 33 % and 1 %", "a t4:1/0",
 		"app a 1 33%; app b 1 33%; app c 1 33%; app d 1 1%", NULL, NULL, false,
 		"a/gpu-0=1"},
@@ -1032,6 +1036,25 @@ TEST(test_no_server_is_asked_for_its_words)
 	buf_release(&b);
 }
 
+/* Has its GPUs have bytes instead of megabytes. How many can hold the container: who needs nothing
+ * of one is not given it. */
+static size_t count_in_bytes(struct pool *pool, const struct demand_container *c)
+{
+	size_t n = 0, at = 0;
+
+	for (size_t s = 0; s < pool->inv.n_servers; s++)
+		for (size_t g = 0; g < pool->inv.servers[s].n_gpus; g++, at++) {
+			struct gpu *gpu = &pool->inv.servers[s].gpus[g];
+			uint64_t need;
+
+			gpu->bytes /= MB;
+			pool->claimed[at] /= MB;
+			need = demand_bytes(c, gpu);
+			n += need > 0 && gpu->bytes - pool->claimed[at] >= need;
+		}
+	return n;
+}
+
 /* GPUs of some bytes, of one byte too: an index finds them as who looks at each server does. */
 TEST(test_the_smallest_gpus)
 {
@@ -1047,19 +1070,18 @@ TEST(test_the_smallest_gpus)
 		struct err err = {0};
 		struct demand d;
 		struct pool pool;
+		size_t fit;
 		int rc;
 
-		(void)snprintf(
-			servers, sizeof(servers), "a m:%u; b m:%u m:%u; c m:%u/1", x, y, y, z);
+		(void)snprintf(servers, sizeof(servers), "a m:%u m:%u; b m:%u m:%u; c m:%u/1", x, z,
+			y, y, z);
 		(void)snprintf(asks, sizeof(asks), "app a %u %u%%", amount, percent);
 		pool_init(&pool, servers);
-		for (size_t g = 0; g < pool.inv.n_gpus; g++)
-			pool.claimed[g] /= MB;
-		for (size_t s = 0; s < pool.inv.n_servers; s++)
-			for (size_t g = 0; g < pool.inv.servers[s].n_gpus; g++)
-				pool.inv.servers[s].gpus[g].bytes /= MB;
 		demand_init(&d, &pool.arena, asks, NULL, NULL, false);
+		fit = count_in_bytes(&pool, d.containers);
 		rc = pool_place(&pool, &d, &p, &err);
+		assert_int_equal(rc == 0, fit >= amount);
+		assert_int_equal(p.n_holds, rc == 0 ? amount : 0);
 		placed += rc == 0;
 		pool.use.room = keep_room(&pool, &index);
 		check_same(&pool, &d, &p, rc, &err);

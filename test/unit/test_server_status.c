@@ -286,6 +286,7 @@ TEST(test_phantoms)
 	assert_true(server_status_drop_phantoms(s, s->phantoms[1].since_ms + SERVER_PHANTOM_MS));
 	assert_int_equal(s->n_phantoms, 1);
 	assert_string_equal(s->phantoms[0].namespace, "lab");
+	assert_false(server_status_drop_phantoms(s, s->phantoms[0].since_ms - SERVER_PHANTOM_MS));
 	assert_true(
 		server_status_drop_phantoms(s, s->phantoms[0].since_ms - SERVER_PHANTOM_MS - 1));
 	assert_int_equal(s->n_phantoms, 0);
