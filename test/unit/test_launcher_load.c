@@ -359,6 +359,21 @@ TEST(test_hash)
 	}
 }
 
+/* Which variable has which Secret's value, where the profile reads the same Secrets. */
+TEST(test_hash_of_secrets_that_are_exchanged)
+{
+#define SECRETS(first, second)                                                                     \
+	HEAD "  kind: env\n  secrets: [one, two]\n  env: [{name: A, secret: {name: " first         \
+	     ", key: k}}, {name: B, secret: {name: " second ", key: k}}]\n"
+	struct profile p;
+	uint64_t hash;
+
+	must_load(SECRETS("one", "two"), &p);
+	hash = p.hash;
+	must_load(SECRETS("two", "one"), &p);
+	assert_true(p.hash != hash);
+}
+
 /* A client's value that stands nowhere but in the launcher's words. */
 TEST(test_hash_of_a_clients_value)
 {
@@ -717,5 +732,5 @@ TEST(test_examples)
 }
 
 TESTS_BETWEEN(setup, teardown, test_full, test_defaults, test_can, test_hash,
-	test_hash_of_a_clients_value, test_longest_names, test_characters_of_names, test_wrong,
-	test_too_many, test_out_of_memory, test_examples)
+	test_hash_of_secrets_that_are_exchanged, test_hash_of_a_clients_value, test_longest_names,
+	test_characters_of_names, test_wrong, test_too_many, test_out_of_memory, test_examples)
