@@ -100,6 +100,8 @@ TEST(test_accepted)
 		{ADDR "  gpus: [{model: T4, memory: 1M, count: 64}, {model: T4, memory: 1M, count: "
 		      "64}]\n",
 			1, 128, NULL},
+		{NAMED "spec:\n  address: h:65535\n  launchers: null\n  gate: null\n" GPUS, 1, 1,
+			NULL},
 	};
 
 	for (size_t i = 0; i < COUNT(cases); i++) {
@@ -142,9 +144,20 @@ TEST(test_refused)
 			{"pool.yaml:1: /apiVersion: found \"poolgate.io/v2\"",
 				"poolgate.io/v1alpha1"}},
 		{"apiVersion: v1\nkind: List\n", {"/items: found nothing, expected a seq"}},
+		{"apiVersion: v1\nkind: List\nitems: 3\n", {"/items: found 3", "a sequence"}},
+		{"apiVersion: v1\nkind: List\nitems: [3]\n", {"/items/0: found 3", "a mapping"}},
+		{"apiVersion: v1\nkind: List\nitems: [3, {apiVersion: poolgate.io/v1alpha1, kind: "
+		 "GPUServerList, items: []}]\n",
+			{"/items/0: found 3"}},
+		{"apiVersion: poolgate.io/v1alpha1\nkind: List\nitems: []\n",
+			{"/kind: found \"List\""}},
+		{"apiVersion: v1\nkind: GPUServerList\nitems: []\n",
+			{"/kind: found \"GPUServerList\""}},
+		{"apiVersion: v1\nkind: GPUServer\n", {"/apiVersion: found \"v1\""}},
 		{"apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: List, items: []}]\n",
 			{"/items/0/kind: found \"List\""}},
 		{HEAD, {"\"metadata\" is missing"}},
+		{HEAD "metadata: 3\n", {"/metadata: found 3", "a mapping"}},
 		{HEAD "metadata: {}\n", {"/metadata", "\"name\" is missing"}},
 		{HEAD "metadata: {name: Gpu_1}\n",
 			{"pool.yaml:3: /metadata/name: found \"Gpu_1\"", "a-z, 0-9"}},
@@ -152,6 +165,7 @@ TEST(test_refused)
 		{HEAD "metadata: {name: a..b}\n", {"/metadata/name"}},
 		{HEAD "metadata: {name: 7}\n", {"/metadata/name: found 7", "quote"}},
 		{HEAD "metadata: {name: a, labels: {x: 7}}\n", {"/metadata/labels/x: found 7"}},
+		{HEAD "metadata: {name: a, labels: {7: x}}\n", {"found 7"}},
 		{HEAD "metadata: {name: a, labels: [x]}\n", {"/metadata/labels", "a mapping"}},
 		{NAMED, {"\"spec\" is missing"}},
 		{NAMED "spec: 3\n", {"/spec: found 3"}},
@@ -168,6 +182,11 @@ TEST(test_refused)
 		      "metadata: {name: b}\nspec:\n  address: 10.0.0.1:1\n" GPUS "---\n" HEAD
 		      "metadata: {name: a}\nspec:\n  address: 10.0.0.1:1\n" GPUS,
 			{"pool.yaml:8: /spec/address", "GPUServer a, which came first"}},
+		{NAMED "spec: {address: 7}\n", {"/spec/address: found 7"}},
+		{NAMED "spec: {address: '[]:80'}\n", {"/spec/address"}},
+		{NAMED "spec: {address: '[h:80'}\n", {"/spec/address"}},
+		{NAMED "spec: {address: 'h]:80'}\n", {"/spec/address"}},
+		{NAMED "spec: {address: 'h:'}\n", {"/spec/address"}},
 		{NAMED "spec: {address: ':80'}\n", {"/spec/address"}},
 		{NAMED "spec: {address: 'h:0'}\n", {"/spec/address"}},
 		{NAMED "spec: {address: 'h:65536'}\n", {"/spec/address"}},
@@ -182,6 +201,11 @@ TEST(test_refused)
 		{ADDR GPUS "  launchers: lupine\n", {"/spec/launchers: found \"lupine\""}},
 		{ADDR GPUS "  launchers: [a, A B]\n",
 			{"/spec/launchers/1: found \"A B\"", "such as lupine"}},
+		{ADDR GPUS "  launchers: [lupine, 7]\n", {"/spec/launchers/1: found 7"}},
+		{ADDR GPUS "  gate: 3\n", {"/spec/gate: found 3", "a mapping"}},
+		{ADDR GPUS
+			"  gate: {profile: a, url: 'https://h', tokenSecret: t, caSecret: A_b}\n",
+			{"/spec/gate/caSecret: found \"A_b\""}},
 		{ADDR GPUS "  gate: {url: 'https://h'}\n", {"\"profile\" is missing"}},
 		{ADDR GPUS "  gate: {profile: a}\n", {"\"url\" is missing"}},
 		{ADDR GPUS "  gate: {profile: A, url: 'https://h'}\n",
@@ -222,6 +246,9 @@ TEST(test_refused)
 		      "1Gi, count: 64}\n  - {model: T4, memory: 1Gi, count: 64}\n  - {model: T4, "
 		      "memory: 1Gi, count: 64}\n  - {model: T4, memory: 1Gi}\n",
 			{"pool.yaml:11: /spec/gpus/4", "more than 256 GPUs"}},
+		{ADDR "  probe: 3\n", {"/spec/probe: found 3", "a mapping"}},
+		{ADDR "  probe: {url: 'https://h', clientSecret: A_b}\n",
+			{"/spec/probe/clientSecret: found \"A_b\"", "name of a Secret"}},
 		{ADDR "  probe: {}\n", {"/spec/probe", "\"url\" is missing"}},
 		{ADDR "  probe: {url: 'ftp://h'}\n",
 			{"/spec/probe/url: found \"ftp://h\"", "https://"}},
@@ -344,4 +371,139 @@ TEST(test_no_memory)
 	assert_true(failed > 10 && failed < 250);
 }
 
-TESTS(test_two, test_accepted, test_refused, test_files, test_many, test_no_memory)
+/* Whom a gate lets in: by a token, where it does not say. */
+TEST(test_gate_mode)
+{
+	static const struct {
+		const char *mode;
+		int by;
+	} rows[] = {{"", GATE_BY_TOKEN}, {", mode: token", GATE_BY_TOKEN},
+		{", mode: address", GATE_BY_ADDRESS}, {", strangers: tell", GATE_BY_TOKEN}};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct inventory inv = {0};
+		struct err e = {0};
+		struct arena a;
+		char text[512];
+
+		(void)snprintf(text, sizeof(text),
+			ADDR GPUS "  gate: {profile: p, url: 'https://h', tokenSecret: t%s}\n",
+			rows[i].mode);
+		arena_init(&a, 1u << 20);
+		assert_int_equal(parse(text, &a, &inv, NULL, &e), 0);
+		assert_int_equal(inv.servers[0].gate_by, rows[i].by);
+		arena_release(&a);
+	}
+}
+
+/* ---- bounds ---- */
+
+/* Is this accepted? What is not must be ERR_INVALID or ERR_TOOBIG, as it says, with these words. */
+static void accepts(const char *text, int want, const char *said)
+{
+	struct inventory inv = {0};
+	struct arena a;
+	struct err e = {0};
+	int rc;
+
+	arena_init(&a, 64u << 20);
+	rc = parse(text, &a, &inv, NULL, &e);
+	if (rc != want || (rc != 0 && !strstr(e.msg, said)))
+		fail_msg("%d \"%s\", expected %d \"%s\" of %.300s", rc, e.msg, want, said, text);
+	arena_release(&a);
+}
+
+/* As much of something as is accepted, and one more, which is told. */
+TEST(test_how_much)
+{
+	static const struct {
+		const char *before, *piece, *after;
+		int most, rc;
+		const char *said;
+	} rows[] = {
+		{NAMED "spec:\n  address: '", "h", ":1'\n" GPUS, 253, ERR_INVALID,
+			"/spec/address: found"},
+		{NAMED "spec:\n  address: '[", ":", "]:1'\n" GPUS, 253, ERR_INVALID,
+			"/spec/address: found"},
+		{ADDR "  gpus: [{model: ", "m", ", memory: 8Gi}]\n", 128, ERR_INVALID,
+			"/spec/gpus/0/model: found"},
+		{ADDR "  gpus: [", "{model: T4, memory: 8Gi},", "]\n", 256, ERR_TOOBIG,
+			"found 257 entries, accepted are at most 256"},
+		{ADDR GPUS "  launchers: [", "a,", "]\n", 64, ERR_INVALID, "1 to 64 names"},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++)
+		for (int more = 0; more < 2; more++) {
+			struct buf text;
+
+			buf_init(&text, 1 << 16);
+			buf_str(&text, rows[i].before);
+			for (int n = 0; n < rows[i].most + more; n++)
+				buf_str(&text, rows[i].piece);
+			buf_str(&text, rows[i].after);
+			accepts(text.data, more ? rows[i].rc : 0, rows[i].said);
+			buf_release(&text);
+		}
+}
+
+/* As many servers as a pool may have, in one list, and one more. */
+TEST(test_how_many_servers)
+{
+	for (int more = 0; more < 2; more++) {
+		struct buf text;
+
+		buf_init(&text, 8u << 20);
+		buf_str(&text, "{apiVersion: v1, kind: List, items: [\n");
+		for (int i = 0; i < GPU_SERVERS_MAX + more; i++)
+			buf_fmt(&text,
+				"{apiVersion: poolgate.io/v1alpha1, kind: GPUServer, metadata: "
+				"{name: s-%d}, spec: {address: 'h-%d:1', gpus: [{model: T4, "
+				"memory: 1M}]}},\n",
+				i, i);
+		buf_str(&text, "]}\n");
+		accepts(text.data, more ? ERR_TOOBIG : 0, "more than 10000 GPU servers");
+		buf_release(&text);
+	}
+}
+
+/* A GPU's memory is whole bytes, from a megabyte to a pebibyte. */
+TEST(test_memory)
+{
+	static const struct {
+		const char *memory;
+		bool good;
+	} rows[] = {{"999999", false}, {"1000000", true}, {"1M", true}, {"999999500m", false},
+		{"1000000500m", false}, {"1000001000m", true}, {"1Pi", true},
+		{"1125899906842623", true}, {"1125899906842625", false},
+		{"1125899906842624500m", false}};
+	char text[256];
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		(void)snprintf(text, sizeof(text), ADDR "  gpus: [{model: T4, memory: %s}]\n",
+			rows[i].memory);
+		accepts(text, rows[i].good ? 0 : ERR_INVALID, "from 1M to 1Pi");
+	}
+}
+
+/* What a host may have in it: a name or an IPv4 address, and an IPv6 one within brackets. */
+TEST(test_hosts)
+{
+	static const struct {
+		const char *before, *after, *marks;
+	} rows[] = {{"a", "a:1", ".-_"}, {"", ":1", ".-_"}, {"a", ":1", ".-_"},
+		{"[a", "a]:1", ".-:%"}, {"[", "]:1", ".-:%"}};
+	char text[256];
+
+	for (size_t i = 0; i < COUNT(rows); i++)
+		for (char c = ' '; c <= '~'; c++) {
+			bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+				    (c >= '0' && c <= '9') || strchr(rows[i].marks, c);
+
+			(void)snprintf(text, sizeof(text), NAMED "spec:\n  address: '%s%s%c%s'\n%s",
+				rows[i].before, c == '\'' ? "'" : "", c, rows[i].after, GPUS);
+			accepts(text, good ? 0 : ERR_INVALID, "/spec/address: found");
+		}
+}
+
+TESTS(test_two, test_accepted, test_refused, test_files, test_many, test_no_memory, test_gate_mode,
+	test_how_much, test_how_many_servers, test_memory, test_hosts)
