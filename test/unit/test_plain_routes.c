@@ -5,6 +5,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "base/clock.h"
+#include "test/unit/make_pair.h"
 #include "test/unit/test.h"
 #include "webhook/edge/admin/metrics_page.h"
 #include "webhook/edge/admin/plain_routes.h"
@@ -157,6 +159,40 @@ TEST(test_metrics)
 	expect_metrics("\npoolgate_claims{state=\"pending\"} 0\n");
 }
 
+/* What the transport counts, and only where there is one. */
+TEST(test_transport)
+{
+	static const struct http_stats st = {.connections = 11,
+		.in_flight = 12,
+		.deferred = 13,
+		.accepted = 14,
+		.replies = {20, 21, 22, 23, 24, 25},
+		.timed_out = 15,
+		.displaced = 16,
+		.deadlines = 17};
+	static const char *const lines[] = {"connections 11\n", "in_flight 12\n", "deferred 13\n",
+		"accepted_total 14\n", "replies_total{class=\"2xx\"} 22\n",
+		"replies_total{class=\"3xx\"} 23\n", "replies_total{class=\"4xx\"} 24\n",
+		"replies_total{class=\"5xx\"} 25\n", "timed_out_total 15\n", "displaced_total 16\n",
+		"deadlines_total 17\n"};
+	char line[64];
+
+	for (int there = 0; there < 2; there++) {
+		struct buf out;
+
+		buf_init(&out, 1 << 20);
+		metrics_page(plain.metrics, there ? &st : NULL, plain.ledger, "1", &out);
+		for (size_t i = 0; i < COUNT(lines); i++) {
+			(void)snprintf(line, sizeof(line), "\npoolgate_http_%s", lines[i]);
+			if ((strstr(out.data, line) != NULL) != there)
+				fail_msg("%d %s", there, line);
+		}
+		assert_null(strstr(out.data, "class=\"1xx\""));
+		assert_true((strstr(out.data, "poolgate_http_") != NULL) == there);
+		buf_release(&out);
+	}
+}
+
 static double process_number(const char *name)
 {
 	struct http_reply reply = call("/metrics", "");
@@ -243,6 +279,8 @@ TEST(test_metrics_bounded)
  * nothing else; what it draws is said by the two others. */
 TEST(test_page)
 {
+	static const struct http_header headers[] = {{"X-Content-Type-Options", "nosniff"},
+		{"Referrer-Policy", "no-referrer"}, {"Cache-Control", "no-store"}};
 	struct http_reply reply;
 
 	take("held-by-me");
@@ -254,6 +292,10 @@ TEST(test_page)
 	assert_string_equal(reply.content_type, "text/html; charset=utf-8");
 	assert_string_equal(reply.header[0].name, "Content-Security-Policy");
 	assert_non_null(strstr(reply.header[0].value, "default-src 'none'; style-src 'sha256-"));
+	for (size_t i = 0; i < COUNT(headers); i++) {
+		assert_string_equal(reply.header[i + 1].name, headers[i].name);
+		assert_string_equal(reply.header[i + 1].value, headers[i].value);
+	}
 	assert_null(strstr(reply.body, "held-by-me"));
 	assert_non_null(strstr(reply.body, "<noscript>"));
 	free(reply.body);
@@ -261,6 +303,44 @@ TEST(test_page)
 	expect("/v1/decisions", "", 200, "{\"version\":\"1.2.3\",\"leads\":false,");
 	expect("/v1/decisions", "", 200, "\"name\":\"refused-me\",\"result\":\"refused\",");
 	expect("/v1/decisions", "", 200, "\"reason\":\"NoCapacity\"");
+}
+
+static const char *troubled(void *ctx)
+{
+	return ctx;
+}
+
+/* What this replica says of itself. */
+TEST(test_replica)
+{
+	static struct made_pair pair;
+	struct tls_pem cert, key;
+	struct err err = {0};
+	char word[] = "no \"API\"", before[CLOCK_TEXT_SIZE], after[CLOCK_TEXT_SIZE];
+	struct http_reply reply;
+	const char *now;
+
+	expect("/v1/decisions", "", 200,
+		"\"leads\":false,\"certificateUntil\":\"\",\"trouble\":\"\",\"decisions\":");
+	make_pair(&pair, MADE_P256, -60, 3600, 1);
+	cert = made_cert(&pair);
+	key = made_key(&pair);
+	assert_int_equal(tls_identity_load_pem(plain.identity, &cert, &key, &err), 0);
+	metric_set(plain.metrics, M_LEADER, 0, 0, 1);
+	plain.unready = troubled;
+	plain.unready_ctx = word;
+	expect("/v1/decisions", "", 200, "\"leads\":true,\"certificateUntil\":\"20");
+	expect("/v1/decisions", "", 200, "Z\",\"trouble\":\"no \\\"API\\\"\",\"decisions\":");
+	(void)clock_text(clock_wall_s(), before);
+	reply = call("/v1/decisions", "");
+	now = strstr(reply.body, "],\"now\":\"");
+	assert_non_null(now);
+	now += strlen("],\"now\":\"");
+	assert_true(strncmp(before, now, strlen(before)) <= 0);
+	assert_true(strncmp(now, clock_text(clock_wall_s(), after), strlen(before)) <= 0);
+	free(reply.body);
+	/* Nobody asks for reviews here, whatever the pair is. */
+	expect("/readyz", "", 503, "starting");
 }
 
 TEST(test_release)
@@ -290,8 +370,14 @@ TEST(test_release_wrong)
 	memset(large, ' ', sizeof(large) - 1);
 	large[sizeof(large) - 1] = '\0';
 	expect("/v1/release", large, 400, "expected {\"namespace\"");
+	/* A body may have 4096 bytes. */
+	memcpy(large, "{\"uid\":\"b\"}", 11);
+	large[4097] = '\0';
+	expect("/v1/release", large, 400, "expected {\"namespace\"");
+	large[4096] = '\0';
+	expect("/v1/release", large, 404, "b");
 	expect("/v1/pool", "", 200, "\"name\":\"a\"");
 }
 
-TESTS_BETWEEN(setup, teardown, test_health, test_metrics, test_process, test_metrics_bounded,
-	test_page, test_release, test_release_wrong)
+TESTS_BETWEEN(setup, teardown, test_health, test_metrics, test_transport, test_process,
+	test_metrics_bounded, test_page, test_replica, test_release, test_release_wrong)
