@@ -70,6 +70,55 @@ TEST(test_asked_again)
 	decisions_free(d);
 }
 
+static const struct decision_note patched = {.hook = HOOK_MUTATE,
+	.operation = OP_CREATE,
+	.result = RESULT_PATCHED,
+	.kind = SLICE("Pod"),
+	.namespace = SLICE("ml"),
+	.name = SLICE("p")};
+
+/* What was done to a pod, then so many others that were left alone, then this. Does what was done
+ * stand above it? */
+static bool stands_above(size_t others, struct decision_note again)
+{
+	struct decisions *d = decisions_new();
+	struct decision_note other = patched;
+	bool above;
+
+	other.name = SLICE("other");
+	other.result = again.result = RESULT_UNTOUCHED;
+	decisions_add(d, &patched);
+	for (size_t i = 0; i < others; i++)
+		decisions_add(d, &other);
+	decisions_add(d, &again);
+	assert_int_equal(decisions_copy(d, got, COUNT(got)), others + 2);
+	above = got[0].result == RESULT_PATCHED;
+	assert_int_equal(got[others + 1].result, above ? RESULT_UNTOUCHED : RESULT_PATCHED);
+	for (size_t i = 0; i < others + 2; i++)
+		assert_int_equal(got[i].number, others + 2 - i);
+	decisions_free(d);
+	return above;
+}
+
+/* The same hook is asked again, of the same pod, in the same way, before many others are. */
+TEST(test_the_same_again)
+{
+	struct decision_note other[6];
+
+	for (size_t i = 0; i < COUNT(other); i++)
+		other[i] = patched;
+	other[0].hook = HOOK_VALIDATE;
+	other[1].operation = OP_UPDATE;
+	other[2].dry_run = true;
+	other[3].kind = SLICE("PodX");
+	other[4].namespace = SLICE("m");
+	other[5].name = SLICE("q");
+	for (size_t n = 0; n < 40; n++)
+		assert_int_equal(stands_above(n, patched), n < 16);
+	for (size_t i = 0; i < COUNT(other); i++)
+		assert_false(stands_above(0, other[i]));
+}
+
 TEST(test_bounded)
 {
 	struct decisions *d = decisions_new();
@@ -142,6 +191,10 @@ TEST(test_write)
 				   "\"CREATE\",\"kind\":\"Pod\",\"namespace\":\"ml\",\"name\":"
 				   "\"b\\\"<\",\"result\":\"refused\",\"reason\":\"NoCapacity\","
 				   "\"message\":\"words\"},{";
+	static const char three[] = "Z\",\"dryRun\":true,\"hook\":\"mutate\",\"operation\":"
+				    "\"UPDATE\",\"kind\":\"\",\"namespace\":\"n\",\"name\":"
+				    "\"\",\"result\":\"patched\",\"reason\":\"\",\"message\":\"\"},"
+				    "{\"at\":\"20";
 	struct decisions *d = decisions_new();
 	struct buf out;
 
@@ -156,6 +209,15 @@ TEST(test_write)
 	assert_memory_equal(out.data, head, sizeof(head) - 1);
 	assert_memory_equal(strchr(out.data, 'Z'), tail, sizeof(tail) - 1);
 	assert_int_equal(out.data[out.len - 1], ']');
+	decisions_add(d, &(struct decision_note){.hook = HOOK_MUTATE,
+				 .operation = OP_UPDATE,
+				 .result = RESULT_PATCHED,
+				 .dry_run = true,
+				 .namespace = SLICE("n")});
+	buf_clear(&out);
+	decisions_write(d, &out);
+	assert_memory_equal(strchr(out.data, 'Z'), three, sizeof(three) - 1);
+	assert_string_equal(out.data + out.len - 3, "\"}]");
 	buf_release(&out);
 	buf_init(&out, 100);
 	decisions_write(d, &out);
@@ -193,4 +255,5 @@ TEST(test_threads)
 	decisions_free(d);
 }
 
-TESTS(test_order, test_asked_again, test_bounded, test_long, test_write, test_threads)
+TESTS(test_order, test_asked_again, test_the_same_again, test_bounded, test_long, test_write,
+	test_threads)
