@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"
 #include "webhook/core/policy/policy.h"
@@ -764,7 +765,45 @@ TEST(test_caps_are_over_all_namespaces)
 	assert_int_equal(take_by(NULL, "other", "u6", "app c 1 20%", false), 0);
 }
 
+/* Nobody knows it before the deadline. */
+static int of_slow(void *ctx, struct slice namespace, struct arena *a, const struct policy **ret,
+	struct err *err)
+{
+	(void)namespace, (void)a, (void)err;
+	while (clock_ms() < *(int64_t *)ctx)
+		(void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	*ret = NULL;
+	return 0;
+}
+
+/* A claim that is decided when its review's time is over is not kept. */
+TEST(test_deadline_passes_on_the_way)
+{
+	struct demand d;
+	int64_t until = clock_ms() + 100;
+	const struct policy_source slow = {&until, of_slow};
+	struct claim_ask ask = {.uid = SLICE("u"),
+		.namespace = SLICE("lab"),
+		.demand = &d,
+		.policy = &small,
+		.policies = &slow,
+		.deadline_ms = until};
+
+	begin("a t4:8000", 0);
+	demand_init(&d, &fix.a, "app c 1 10%", NULL, NULL, false);
+	assert_int_equal(take("u1", "web", "app c 1 10%"), 0);
+	assert_int_equal(fix.l->ops->take(fix.l, &ask, &fix.a, &fix.answer, &fix.e), ERR_TIMEOUT);
+	assert_int_equal(claims(), 1);
+	ask.dry_run = true;
+	ask.deadline_ms = until = clock_ms() + 100;
+	assert_int_equal(fix.l->ops->take(fix.l, &ask, &fix.a, &fix.answer, &fix.e), ERR_TIMEOUT);
+	ask.deadline_ms = 0;
+	assert_int_equal(fix.l->ops->take(fix.l, &ask, &fix.a, &fix.answer, &fix.e), 0);
+	assert_int_equal(claims(), 1);
+}
+
 TESTS_BETWEEN(NULL, tear_down, test_caps_are_over_all_namespaces, test_take, test_identity,
 	test_names_are_bounded, test_dry_run, test_undo, test_release, test_release_without_memory,
-	test_ttl, test_ttl_of_each_operation, test_counts, test_deadline, test_swap, test_renamed,
-	test_renamed_beside_others, test_bound, test_many, test_threads, test_no_memory)
+	test_ttl, test_ttl_of_each_operation, test_counts, test_deadline,
+	test_deadline_passes_on_the_way, test_swap, test_renamed, test_renamed_beside_others,
+	test_bound, test_many, test_threads, test_no_memory)
