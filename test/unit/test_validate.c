@@ -571,6 +571,72 @@ TEST(test_one_server)
 	free(live);
 }
 
+/* What the profile cannot express now is refused at the container that asks for it, whatever it
+ * was when the plan was made. */
+TEST(test_what_a_profile_cannot_express)
+{
+	char *live = fixture_inject(&fix, RICH);
+	char *memory = fixture_inject(&fix,
+		POD(ON "}", "'containers':[{'name':'a','command':['x'],'resources':{'limits':{"
+			    "'bitfusion.io/gpu-amount':1,'bitfusion.io/gpu-memory':'8000M'}}}]"));
+	struct profile *p = &fix.profiles[0];
+	const struct profile was = *p;
+
+	p->max_amount = 2;
+	assert_int_equal(fixture_validate_raw(&fix, live), 0);
+	p->max_amount = 1;
+	assert_int_equal(fixture_validate_raw(&fix, live), ERR_INVALID);
+	assert_string_equal(fix.err.path, "/spec/initContainers/1/resources");
+	*p = was;
+	p->can_fraction = CAN_NO;
+	assert_int_equal(fixture_validate_raw(&fix, live), ERR_INVALID);
+	assert_string_equal(fix.err.path, A "/resources");
+	assert_int_equal(fixture_validate_raw(&fix, memory), 0);
+	*p = was;
+	p->can_memory = CAN_NO;
+	assert_int_equal(fixture_validate_raw(&fix, live), 0);
+	assert_int_equal(fixture_validate_raw(&fix, memory), ERR_INVALID);
+	assert_string_equal(fix.err.path, A "/resources");
+	free(memory);
+	free(live);
+}
+
+/* As the profile says, but for what was kept open; of a profile that is gone the plan tells. */
+TEST(test_whole_servers)
+{
+	static const struct {
+		const char *profile;
+		bool whole;       /* what the profile says */
+		size_t n_servers; /* in the plan */
+		unsigned late;
+		bool late_whole, want;
+	} rows[] = {
+		{"lupine", true, 0, 0, false, true},
+		{"lupine", false, 1, 0, false, false},
+		{"gone", true, 0, 0, false, false},
+		{"gone", false, 1, 0, false, true},
+		{"gone", false, 2, 0, false, true},
+		{"lupine", true, 1, 1, false, false},
+		{"lupine", false, 0, 1, true, true},
+		{"gone", false, 1, 2, false, false},
+		{"gone", false, 0, 2, true, true},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct plan plan = {
+			.profile = slice_of(rows[i].profile), .n_servers = rows[i].n_servers};
+
+		plan.late.values = rows[i].late;
+		plan.late.whole_servers = rows[i].late_whole;
+		fix.profiles[2].whole_servers = rows[i].whole;
+		if (validate_whole_servers(&fix.config, &plan) != rows[i].want)
+			fail_msg("row %zu", i);
+		plan.profile = SLICE("gone");
+		assert_int_equal(validate_whole_servers(NULL, &plan),
+			validate_whole_servers(&fix.config, &plan));
+	}
+}
+
 /* ---- updates ---- */
 
 static const struct {
@@ -696,4 +762,5 @@ TESTS_BETWEEN(set_up, tear_down, test_pods_without_a_plan, test_namespaces_that_
 	test_the_secret_rule_is_a_setting, test_no_rule_is_lost_in_a_crowd, test_forged_pods,
 	test_forged_plans, test_what_is_wrong_with_a_plan, test_lies_about_the_launcher,
 	test_another_version_of_the_profile, test_own_launcher, test_grace_period, test_servers,
-	test_one_server, test_updates, test_update_of_a_waiting_pod, test_an_update_with_many_keys)
+	test_one_server, test_what_a_profile_cannot_express, test_whole_servers, test_updates,
+	test_update_of_a_waiting_pod, test_an_update_with_many_keys)

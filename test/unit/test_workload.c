@@ -310,5 +310,47 @@ TEST(test_gangs)
 	}
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_gangs, test_pods_that_wait, test_others_that_wait, test_kinds,
-	test_warnings, test_placed_servers, test_updates)
+static int picks(void *ctx, struct slice namespace, struct arena *a, const struct policy **ret,
+	struct err *err)
+{
+	(void)namespace, (void)a, (void)err;
+	*ret = ctx;
+	return 0;
+}
+
+/* Where a policy takes a part of the pods, who writes a workload that leaves it to the policy is
+ * told. */
+TEST(test_a_policy_that_takes_a_part)
+{
+	static const struct {
+		uint32_t share;
+		const char *job, *says;
+	} shares[] = {
+		{0, JOB(1, "", ASKS(1)), NULL},
+		{99, JOB(1, "", ASKS(1)), "the policy \"p\" injects 99 of 100 groups of pods"},
+		{100, JOB(1, "", ASKS(1)), NULL},
+		{99, JOB(1, ON, ASKS(1)), NULL},
+		{99, JOB(1, "'auto-management/bitfusion':'none'", ASKS(1)), NULL},
+	};
+	struct policy policy = {.name = "p",
+		.inject = true,
+		.os = "ubuntu18",
+		.version = "400",
+		.gpus = UINT32_MAX,
+		.waiting = UINT32_MAX,
+		.bytes = UINT64_MAX};
+	const struct policy_source source = {&policy, picks};
+	struct warnings w;
+
+	fix.world.policies = &source;
+	for (size_t i = 0; i < COUNT(shares); i++) {
+		policy.share = shares[i].share;
+		assert_int_equal(warn(&fix, shares[i].job, "ml", &w), 0);
+		if (w.n != (shares[i].says ? 1U : 0U) ||
+			(w.n && !strstr(w.text[0].at, shares[i].says)))
+			fail_msg("row %zu warns %zu times: %s", i, w.n, w.n ? w.text[0].at : "");
+	}
+}
+
+TESTS_BETWEEN(set_up, tear_down, test_a_policy_that_takes_a_part, test_gangs, test_pods_that_wait,
+	test_others_that_wait, test_kinds, test_warnings, test_placed_servers, test_updates)
