@@ -493,6 +493,28 @@ TEST(found)
 			cases[i].found ? cases[i].found : "nothing");
 	}
 	assert_string_equal(yaml_found(yaml_get(doc_of(SLICE("a:"))->root, "a"), out), "nothing");
+	assert_string_equal(yaml_found(yaml_get(doc_of(SLICE("x: &x 1\na: *x\n"))->root, "a"), out),
+		"an alias");
+}
+
+/* What is found in JSON is told as it is spelled there: a text in quotes, all else without. */
+TEST(found_in_json)
+{
+	static const struct {
+		const char *json, *found;
+	} cases[] = {{"\"abc\"", "\"abc\""}, {"\"12\"", "\"12\""}, {"\"\"", "\"\""},
+		{"\"null\"", "\"null\""}, {"12", "12"}, {"-1.5e3", "-1.5e3"}, {"true", "true"},
+		{"null", "null"}, {"{}", "a mapping"}, {"[\"a\"]", "a sequence"}};
+	char text[64], out[80];
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct yaml_doc *doc;
+
+		(void)snprintf(text, sizeof(text), "{\"a\": %s}", cases[i].json);
+		doc = doc_of(slice_of(text));
+		assert_true(doc->json);
+		assert_string_equal(yaml_found(yaml_get(doc->root, "a"), out), cases[i].found);
+	}
 }
 
 TEST(finds_through)
@@ -544,4 +566,5 @@ TEST(plain_safe)
 }
 
 TESTS_BETWEEN(set_up, tear_down, scalars_mean, number_of_any_length, to_json, as_deep_as_is_read,
-	not_to_json, merge_bomb, refused, limits, walks, places, found, finds_through, plain_safe)
+	not_to_json, merge_bomb, refused, limits, walks, places, found, found_in_json,
+	finds_through, plain_safe)
