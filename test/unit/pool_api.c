@@ -256,6 +256,28 @@ struct pool_api *pool_api_new(void)
 	return p;
 }
 
+void pool_api_log(struct pool_api *p)
+{
+	char path[] = "/tmp/test_pool_api_XXXXXX";
+
+	p->log = (struct log){.fd = mkstemp(path), .level = LOG_LEVEL_INFO};
+	assert_true(p->log.fd >= 0);
+	(void)unlink(path);
+}
+
+size_t pool_api_logged(const struct pool_api *p, const char *text)
+{
+	static char log[1 << 16];
+	ssize_t len = pread(p->log.fd, log, sizeof(log) - 1, 0);
+	size_t lines = 0;
+
+	assert_in_range(len, 0, sizeof(log) - 2);
+	log[len] = '\0';
+	for (char *line, *rest = log; (line = strsep(&rest, "\n"));)
+		lines += strstr(line, text) != NULL;
+	return lines;
+}
+
 void pool_api_free(struct pool_api *p)
 {
 	servers_stop(p->servers);
@@ -271,6 +293,8 @@ void pool_api_free(struct pool_api *p)
 		free(p->server[i].status);
 		free(p->server[i].finalizers);
 	}
+	if (p->log.fd != 2)
+		(void)close(p->log.fd);
 	free(p->ca_pem);
 	free(p->token);
 	free(p->cert_pem);

@@ -43,6 +43,10 @@ struct pool_api {
 };
 
 struct pool_api *pool_api_new(void);
+/* Before the duty runs: its log is kept, all but what is for debugging. */
+void pool_api_log(struct pool_api *p);
+/* How many lines of the log kept hold this text. */
+size_t pool_api_logged(const struct pool_api *p, const char *text);
 /* Stops the duty, too. */
 void pool_api_free(struct pool_api *p);
 

@@ -255,6 +255,25 @@ TEST(another_server)
 	assert_true(comes_to(FINDING_UNKNOWN, 1));
 }
 
+/* Of all servers together, and of those alone that are there. */
+TEST(findings_are_added_up)
+{
+	say(PAGE("held", "true", OVER "," UNUSED, STRANGER));
+	pool_api_put(pool, "b", OURS, spec_of("", ""), STATUS);
+	pool_api_put(pool, "c", OURS, spec_of("", ""), STATUS);
+	begin("");
+	assert_true(comes_to(FINDING_UNKNOWN, 2));
+	assert_true(comes_to(FINDING_OVER_SHARE, 1) && comes_to(FINDING_UNUSED, 1) &&
+		    comes_to(FINDING_STRANGERS, 1));
+	asked_again();
+	assert_int_equal(found(FINDING_OVER_SHARE), 1);
+	pool_api_spec(pool, "c", "{'address':'c:9446','gpus':[{'model':'H100','memory':'16G'}]}");
+	assert_true(comes_to(FINDING_UNKNOWN, 1));
+	pool_api_spec(pool, "a", "{'address':'a:9446','gpus':[{'model':'H100','memory':'16G'}]}");
+	assert_true(comes_to(FINDING_STRANGERS, 0) && comes_to(FINDING_OVER_SHARE, 0));
+	assert_int_equal(found(FINDING_UNKNOWN), 1);
+}
+
 /* What is used stands at the claims, where somebody adds it up, and is not written at each answer.
  */
 TEST(what_is_used)
@@ -305,4 +324,5 @@ TEST(another_leader)
 
 TESTS_BETWEEN(set_up, tear_down, a_gate_that_answers_guards, silence_is_unknown, pods_are_told_once,
 	a_stranger_closes_its_gpu_until_it_is_gone, a_stranger_that_is_let, another_server,
-	what_is_used, what_is_used_where_nobody_adds_up, another_spec, another_leader)
+	findings_are_added_up, what_is_used, what_is_used_where_nobody_adds_up, another_spec,
+	another_leader)

@@ -121,4 +121,56 @@ TEST(test_what_cannot_be_written_is_told)
 	(void)close(log.fd);
 }
 
-TESTS(test_told_once, test_what_cannot_be_written_is_told)
+#define MANY 250
+
+static unsigned told_of[MANY], rounds, told_in_first;
+
+/* So many policies, which show what they were told. */
+static int answer_many(void *ctx, const struct api_request *req, struct api_reply *reply)
+{
+	struct buf b;
+	unsigned n;
+
+	(void)ctx;
+	if (strcmp(req->method, "PATCH") == 0) {
+		assert_int_equal(sscanf(req->path, POLICIES "/p%u/status", &n), 1);
+		told_of[n]++;
+		told_in_first += rounds == 1;
+		api_text(reply, 200, "{}");
+		return 0;
+	}
+	rounds++;
+	buf_init(&b, 1 << 20);
+	for (unsigned i = 0; i < MANY; i++)
+		buf_fmt(&b, "%s" OBJECT("p%u", "4", "%s", ""), i ? "," : "", i,
+			told_of[i] ? "" : KEEPS);
+	api_text(reply, 200, "{\"metadata\":{\"resourceVersion\":\"9\"},\"items\":[%s]}", b.data);
+	buf_release(&b);
+	return 0;
+}
+
+/* A hundred in a round, and all of them in the end. */
+TEST(test_many_are_told_in_rounds)
+{
+	struct policy_teller_config cfg = {.log = &log_to, .every_ms = 5};
+	struct leader_duty duty = policy_teller_duty(&cfg);
+	struct kube_config config;
+	struct err err = {0};
+	void *running;
+
+	api = api_start(answer_many, NULL);
+	api_config(api, &config);
+	assert_int_equal(kube_new(&config, &kube, &err), 0);
+	cfg.kube = kube;
+	assert_int_equal(duty.start(duty.ctx, &running, &err), 0);
+	assert_true(api_wait(api, "PATCH", POLICIES "*", MANY));
+	assert_true(api_wait(api, "GET", POLICIES "*", rounds + 2));
+	duty.stop(running);
+	for (size_t i = 0; i < MANY; i++)
+		assert_int_equal(told_of[i], 1);
+	assert_int_equal(told_in_first, 100);
+	kube_free(kube);
+	api_stop(api);
+}
+
+TESTS(test_many_are_told_in_rounds, test_told_once, test_what_cannot_be_written_is_told)

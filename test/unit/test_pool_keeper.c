@@ -109,6 +109,35 @@ TEST(writes_anew)
 	assert_true(api_wait(fix.api, "PATCH", STATUS, 3));
 }
 
+static void since_when(char ret[static 21])
+{
+	const char *at = strstr(api_last(fix.api, "PATCH", STATUS)->body, "\"since\":\"");
+
+	assert_non_null(at);
+	(void)snprintf(ret, 21, "%s", at + strlen("\"since\":\""));
+}
+
+/* However often it is written: since the numbers are these. */
+TEST(says_since_when)
+{
+	char first[21], now[21];
+
+	expect_patches(50);
+	cfg.every_ms = 1100;
+	run();
+	assert_true(api_wait(fix.api, "PATCH", STATUS, 1));
+	since_when(first);
+	assert_true(api_wait(fix.api, "PATCH", STATUS, 3));
+	since_when(now);
+	assert_string_equal(now, first);
+	ledger_must_take(&fix, "u1", "app c 1 50%");
+	duty.servers_changed(running);
+	for (int i = 0; i < 500 && strcmp(now, first) == 0; i++, api_nap(10))
+		since_when(now);
+	assert_true(strcmp(now, first) > 0);
+	says("\"idle\":1,");
+}
+
 /* Without the component there is neither kind nor right: asked from time to time, until there is.
  */
 TEST(waits_for_its_component)
@@ -131,4 +160,4 @@ TEST(tries_again)
 }
 
 TESTS_BETWEEN(set_up, tear_down, makes_it, somebody_else_makes_it, writes_on_change_alone,
-	writes_anew, waits_for_its_component, tries_again)
+	writes_anew, says_since_when, waits_for_its_component, tries_again)

@@ -282,6 +282,36 @@ TEST(an_answer_that_is_too_old_is_none)
 	assert_true(metric_value(pool->metrics, M_PROBE_POLLS, PROBE_FAILED, 0) > 0);
 }
 
+TEST(an_address_may_end_in_slashes)
+{
+	char url[100];
+
+	(void)snprintf(url, sizeof(url), "%s///", api_url(probe));
+	add_server("a", url, "");
+	pool_api_run(pool, probe_poll_duty(&cfg));
+	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
+}
+
+/* Once each, whatever the next question brings. */
+TEST(who_is_lost_and_who_is_back_is_told)
+{
+	pool_api_log(pool);
+	add_server("a", api_url(probe), "");
+	pool_api_run(pool, probe_poll_duty(&cfg));
+	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
+	for (int i = 1; i <= 2; i++) {
+		say(NULL);
+		assert_true(pool_api_shows(pool, "a", "'reason':'NoAnswer'", 5000));
+		assert_true(api_wait(probe, "GET", PROBE_PATH, api_seen_count(probe) + 3));
+		assert_int_equal(pool_api_logged(pool, "are not known to be fit"), i);
+		assert_int_equal(pool_api_logged(pool, "probe answers again"), i - 1);
+		say(GOOD);
+		assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
+		assert_true(api_wait(probe, "GET", PROBE_PATH, api_seen_count(probe) + 3));
+		assert_int_equal(pool_api_logged(pool, "probe answers again"), i);
+	}
+}
+
 TEST(a_secret_that_is_missing)
 {
 	add_server("a", "https://127.0.0.1:1", ",'tokenSecret':'probe'");
@@ -360,7 +390,7 @@ TEST(sends_the_token)
 	struct tls_end p;
 
 	tls_end_start(&p, GOOD);
-	pool->token = strdup("s3cret\n");
+	pool->token = strdup("s3cret \t\r\n");
 	pool->ca_pem = strdup(p.ca.cert.data);
 	pool->secret_type = "kubernetes.io/tls";
 	add_server("a", p.url, ",'caSecret':'probe','tokenSecret':'probe'");
@@ -372,6 +402,21 @@ TEST(sends_the_token)
 		api_nap(20);
 	assert_true(atomic_load(&p.answered) >= 6);
 	assert_int_equal(api_seen_of(pool->api, "GET", POOL_API_SECRETS "probe"), 2);
+	tls_end_stop(&p);
+}
+
+/* Nothing is sent for one. */
+TEST(a_token_of_blanks)
+{
+	struct tls_end p;
+
+	tls_end_start(&p, GOOD);
+	pool->token = strdup("\n \t\r\n");
+	pool->ca_pem = strdup(p.ca.cert.data);
+	add_server("a", p.url, ",'caSecret':'probe','tokenSecret':'probe'");
+	pool_api_run(pool, probe_poll_duty(&cfg));
+	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
+	assert_null(strstr(p.head, "Authorization"));
 	tls_end_stop(&p);
 }
 
@@ -431,6 +476,7 @@ TESTS_BETWEEN(set_up, tear_down, another_secret_makes_another_end, writes_what_t
 	the_probes_own_trouble, three_failures_make_it_stale, two_failures_do_not,
 	a_probe_that_does_not_stand_by_it, asks_several_at_once,
 	what_hangs_ages_and_keeps_nobody_waiting, who_does_not_answer_is_asked_less_often,
-	a_slow_one_is_not_dead, an_answer_that_is_too_old_is_none, a_secret_that_is_missing,
+	a_slow_one_is_not_dead, an_answer_that_is_too_old_is_none, an_address_may_end_in_slashes,
+	who_is_lost_and_who_is_back_is_told, a_token_of_blanks, a_secret_that_is_missing,
 	a_token_stays_off_plain_http, a_secret_of_another_type, sends_the_token,
 	shows_its_certificate, trusts_its_own_ca_alone)

@@ -95,6 +95,65 @@ TEST(waits_for_adoption)
 	assert_true(pool_api_shows(pool, "a", "'reason':'TakesClaims'", 5000));
 }
 
+/* However many others there are, wherever ours stands: they stay, in their order. */
+TEST(others_finalizers_stay)
+{
+	pool_api_put(pool, "a", "['x','y']", LISTED, "{}");
+	pool_api_put(pool, "b", "['x','poolgate.io/claims','y']", LISTED, FREE);
+	pool_api_put(pool, "c", "['poolgate.io/claims','x','y']", LISTED, FREE);
+	pool_api_run(pool, server_keeper_duty(&cfg));
+	assert_true(pool_api_has_finalizers(pool, "a", "['x','y','poolgate.io/claims']", 5000));
+	for (size_t i = 0; i < 3; i++) {
+		const char *name = (const char *[]){"a", "b", "c"}[i];
+
+		pool_api_delete(pool, name);
+		assert_true(pool_api_has_finalizers(pool, name, "['x','y']", 5000));
+	}
+	/* it waits for them alone: nothing more is to be done */
+	api_nap(1500);
+	assert_int_equal(pool->patches, 4);
+}
+
+#define FAILURE(code, reason)                                                                      \
+	"{\"kind\":\"Status\",\"status\":\"Failure\",\"reason\":\"" reason                         \
+	"\",\"message\":\"no\","                                                                   \
+	"\"code\":" #code "}"
+
+static void refuse_patch(const char *name, int status, const char *body)
+{
+	char path[100];
+
+	(void)snprintf(path, sizeof(path), SERVERS_PATH "/%s", name);
+	api_expect(pool->api, "PATCH", path, status, body);
+}
+
+/* Once, until it can be written; not where somebody changed or deleted the server meanwhile. */
+TEST(what_cannot_be_written_is_told)
+{
+	pool_api_log(pool);
+	pool_api_put(pool, "a", "[]", LISTED, "{}");
+	refuse_patch("a", 409, FAILURE(409, "Conflict"));
+	refuse_patch("a", 404, FAILURE(404, "NotFound"));
+	pool_api_run(pool, server_keeper_duty(&cfg));
+	assert_true(pool_api_has_finalizers(pool, "a", OURS, 9000));
+	assert_int_equal(pool_api_logged(pool, "cannot be kept true"), 0);
+	for (int i = 0; i < 2; i++) {
+		const char *name = i ? "c" : "b";
+
+		refuse_patch(name, 403, FAILURE(403, "Forbidden"));
+		refuse_patch(name, 500, FAILURE(500, "InternalError"));
+		pool_api_put(pool, name, "[]", LISTED, "{}");
+		assert_true(pool_api_has_finalizers(pool, name, OURS, 9000));
+		/* a look without trouble */
+		api_nap(1500);
+		assert_int_equal(pool_api_logged(pool, "cannot be kept true"), i + 1);
+		assert_int_equal(pool_api_logged(pool, "takes claims from now on"), i + 2);
+	}
+	pool_api_delete(pool, "a");
+	assert_true(pool_api_gone(pool, "a", 5000));
+	assert_int_equal(api_left(pool->api), 0);
+}
+
 /* R7: while it has no GPUs nobody can be given a claim on it, so rounds of adoption that ended by
  * then say nothing. */
 TEST(waits_for_gpus)
@@ -258,6 +317,6 @@ TEST(r16_a_restore_takes_back_what_was_written)
 }
 
 TESTS_BETWEEN(set_up, tear_down, fills_in_a_new_server, writes_on_change_alone, waits_for_adoption,
-	waits_for_gpus, holds_a_server_with_claims, keeps_claimed_gpus, names_its_twin,
-	names_who_has_not_started, names_who_lingers, another_of_the_same_name,
-	r16_a_restore_takes_back_what_was_written)
+	others_finalizers_stay, what_cannot_be_written_is_told, waits_for_gpus,
+	holds_a_server_with_claims, keeps_claimed_gpus, names_its_twin, names_who_has_not_started,
+	names_who_lingers, another_of_the_same_name, r16_a_restore_takes_back_what_was_written)

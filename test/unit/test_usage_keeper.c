@@ -156,6 +156,62 @@ TEST(what_is_there_is_stored)
 	api_unlock(pool->api);
 }
 
+/* That nothing can be stored is told once, until something can; what is stored, each time. */
+TEST(what_cannot_be_stored_is_told)
+{
+	pool_api_log(pool);
+	pool_api_put(pool, "a", OURS, SPEC, STATUS(CLAIM, CLOSED LATER));
+	run();
+	for (int i = 1; i <= 2; i++) {
+		expect(403, DENIED);
+		expect(500, "{}");
+		expect(201, CREATED);
+		pool_api_status(pool, "a", STATUS(CLAIM, CLOSED LATER));
+		assert_true(api_wait(pool->api, "POST", USAGES_PATH, 3 * (size_t)i));
+		assert_true(lacks("closed"));
+		assert_int_equal(pool_api_logged(pool, "usage cannot be stored"), i);
+		assert_int_equal(pool_api_logged(pool, "usage is stored"), i);
+		api_nap(100);
+	}
+}
+
+/* A hundred rows, of nearly a kilobyte each. */
+static void put_long(const char *name)
+{
+	char model[900];
+	struct buf b;
+
+	memset(model, 'V', sizeof(model));
+	buf_init(&b, 1 << 20);
+	buf_str(&b, "{'version':1,'gpus':[],'claims':[],'usage':'closed 2020-01-01T00:00:00Z "
+		    "2020-01-02T00:00:00Z 10 4 3 0\\n");
+	for (int i = 100; i < 200; i++)
+		buf_fmt(&b, " n%d 3 1 %.*s\\n", i, (int)sizeof(model), model);
+	buf_str(&b, "'}");
+	pool_api_put(pool, name, OURS, SPEC, b.data);
+	buf_release(&b);
+}
+
+/* What one object has no room for goes into another one. */
+TEST(an_object_is_full)
+{
+	char name[] = "a";
+
+	for (; name[0] <= 'j'; name[0]++)
+		put_long(name);
+	cfg.enabled = false;
+	expect(201, CREATED);
+	expect(201, CREATED);
+	run();
+	assert_true(api_wait(pool->api, "POST", USAGES_PATH, 2));
+	stored("\"name\":\"2020-01-01-");
+	stored("\"periods\":[{\"server\":\"j\"");
+	assert_null(strstr(api_last(pool->api, "POST", USAGES_PATH)->body, "},{\"server\":"));
+	for (size_t i = 0; i < api_seen_count(pool->api); i++)
+		if (strcmp(api_seen(pool->api, i)->method, "POST") == 0)
+			assert_in_range(api_seen(pool->api, i)->body_len, 80000, 1000000);
+}
+
 /* Each object is of one day. */
 TEST(days_stand_apart)
 {
@@ -185,10 +241,12 @@ TEST(ends_when_switched_off)
 
 TEST(what_nobody_knows_stays)
 {
+	pool_api_log(pool);
 	pool_api_put(pool, "a", OURS, SPEC, STATUS("", "v2 of another"));
 	run();
 	api_nap(150);
 	assert_int_equal(pool->puts, 0);
+	assert_int_equal(pool_api_logged(pool, "usage cannot be read"), 1);
 }
 
 /* Whoever writes counts, whatever he writes: here the keeper of conditions, which knows nothing of
@@ -260,6 +318,7 @@ TEST(the_finalizer_waits)
 }
 
 TESTS_BETWEEN(set_up, tear_down, begins_where_claims_are_taken, off_as_shipped, stores_a_day,
-	keeps_what_it_cannot_store, what_is_there_is_stored, days_stand_apart,
-	ends_when_switched_off, what_nobody_knows_stays, each_commit_counts,
-	a_clock_that_is_years_ahead, begins_by_the_clock_of_both, the_finalizer_waits)
+	keeps_what_it_cannot_store, what_is_there_is_stored, what_cannot_be_stored_is_told,
+	an_object_is_full, days_stand_apart, ends_when_switched_off, what_nobody_knows_stays,
+	each_commit_counts, a_clock_that_is_years_ahead, begins_by_the_clock_of_both,
+	the_finalizer_waits)
