@@ -164,7 +164,7 @@ TEST(test_many_are_told_in_rounds)
 	cfg.kube = kube;
 	assert_int_equal(duty.start(duty.ctx, &running, &err), 0);
 	assert_true(api_wait(api, "PATCH", POLICIES "*", MANY));
-	assert_true(api_wait(api, "GET", POLICIES "*", rounds + 2));
+	assert_true(api_wait(api, "GET", POLICIES "*", api_seen_of(api, "GET", POLICIES "*") + 2));
 	duty.stop(running);
 	for (size_t i = 0; i < MANY; i++)
 		assert_int_equal(told_of[i], 1);
