@@ -51,14 +51,17 @@ TEST(test_in_cluster)
 	assert_string_equal(c.namespace, "poolgate-system");
 	assert_null(c.token);
 	assert_null(c.cert_file);
+	assert_int_equal(in_cluster("10.96.0.1", "65535"), 0);
+	assert_int_equal(in_cluster("10.96.0.1", "1"), 0);
 	assert_int_equal(in_cluster("fd00::1", "6443"), 0);
 	assert_string_equal(c.server, "https://[fd00::1]:6443");
 }
 
 TEST(test_not_in_cluster)
 {
-	static const char *const places[][2] = {
-		{NULL, NULL}, {"", ""}, {"10.0.0.1", NULL}, {"10.0.0.1", "x"}, {"10.0.0.1", "0"}};
+	static const char *const places[][2] = {{NULL, NULL}, {"", ""}, {"10.0.0.1", NULL},
+		{"10.0.0.1", "x"}, {"10.0.0.1", "0"}, {"10.0.0.1", ""}, {"", "1"},
+		{"10.0.0.1", "65536"}};
 	static const char *const files[] = {"token", "namespace", "ca.crt"};
 
 	for (size_t i = 0; i < COUNT(places); i++)
@@ -109,6 +112,50 @@ TEST(test_files)
 	assert_string_equal(c.namespace, "tools");
 	assert_null(c.token);
 	assert_null(c.token_file);
+}
+
+/* A file that is named without a folder is where we are, and so are those that it names. */
+TEST(test_files_beside_us)
+{
+	char here[4096];
+
+	assert_non_null(getcwd(here, sizeof(here)));
+	(void)scratch_file("config",
+		HEAD "clusters:\n- name: home\n  cluster:\n    server: https://h:1//\n"
+		     "    certificate-authority: ca.crt\n" USERS "    tokenFile: t\n");
+	forget();
+	assert_int_equal(chdir(scratch("")), 0);
+	assert_int_equal(kube_config_load("config", &c, &e), 0);
+	assert_int_equal(chdir(here), 0);
+	assert_string_equal(c.ca_file, "ca.crt");
+	assert_string_equal(c.token_file, "t");
+	assert_string_equal(c.server, "https://h:1");
+}
+
+/* What cannot be used here is refused, but for what kubectl leaves of it once it is taken away. */
+TEST(test_what_cannot_be_used)
+{
+	static const char *const cluster[] = {"proxy-url", "tls-server-name"};
+	static const char *const user[] = {"exec", "auth-provider", "username", "password", "as",
+		"as-uid", "as-groups", "as-user-extra"};
+	static const char *const values[] = {"x", "\"\"", "null", "[x]"};
+	char text[1000];
+
+	for (size_t i = 0; i < COUNT(cluster) + COUNT(user); i++)
+		for (size_t k = 0; k < COUNT(values); k++) {
+			bool of_user = i >= COUNT(cluster), refused = k == 0 || k == 3;
+			const char *key = of_user ? user[i - COUNT(cluster)] : cluster[i];
+
+			(void)snprintf(text, sizeof(text),
+				HEAD CLUSTERS "    %s: %s\n" USERS "    %s: %s\n",
+				of_user ? "proxy-url" : key, of_user ? "\"\"" : values[k],
+				of_user ? key : "token", of_user ? values[k] : "t");
+			if (load(text) != (refused ? ERR_INVALID : 0))
+				fail_msg("%s: %s", key, values[k]);
+			if (refused &&
+				(!strstr(e.msg, key) || !strstr(e.msg, "cannot be used here")))
+				fail_msg("%s", e.msg);
+		}
 }
 
 /* As kubectl does; programs that keep running do not. */
@@ -192,6 +239,7 @@ TEST(test_refused)
 		{HEAD CLUSTERS USERS "    username: u\n", ERR_INVALID, "/username: cannot"},
 		{HEAD CLUSTERS USERS "    as: u\n", ERR_INVALID, "/as: cannot"},
 		{HEAD CLUSTERS USERS "    client-key: u\n", ERR_INVALID, "belong together"},
+		{HEAD CLUSTERS USERS "    client-certificate: u\n", ERR_INVALID, "belong together"},
 		{HEAD CLUSTERS USERS "    token: 12\n", ERR_INVALID, "/token"},
 	};
 
@@ -206,4 +254,5 @@ TEST(test_refused)
 }
 
 TESTS_ALL(scratch_begin, scratch_end, NULL, tear_down, test_in_cluster, test_not_in_cluster,
-	test_files, test_insecure, test_inline, test_refused)
+	test_files, test_files_beside_us, test_what_cannot_be_used, test_insecure, test_inline,
+	test_refused)

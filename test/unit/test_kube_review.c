@@ -54,6 +54,9 @@ TEST(hears_whose_it_is)
 	assert_int_equal(whose(TOKEN("\"authenticated\":false,\"user\":" USER)), ERR_REFUSED);
 	assert_int_equal(whose(TOKEN("\"user\":" USER)), ERR_REFUSED);
 	assert_int_equal(whose(TOKEN("\"authenticated\":\"true\"")), ERR_REFUSED);
+	assert_string_equal(err.msg, "the API server does not know the token: no reason");
+	assert_int_equal(whose(TOKEN("\"error\":\"it is too old\"")), ERR_REFUSED);
+	assert_string_equal(err.msg, "the API server does not know the token: it is too old");
 	assert_int_equal(whose(ACCESS("\"authenticated\":true")), ERR_SYNTAX);
 }
 
