@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: Jobs are asked how large gangs are (W11): in turn, and not all at once. */
+#include "base/clock.h"
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"
 #include "webhook/cluster/claims/job_sizes.h"
@@ -67,6 +68,71 @@ TEST(w11_jobs_of_an_api_server_that_is_away)
 	assert_in_range(api_seen_of(api->api, "GET", JOBS_ASKED), 1, 64);
 }
 
+#define ASKED "/apis/batch/v1/namespaces/m/jobs/three"
+#define FORBIDDEN                                                                                  \
+	"{\"kind\":\"Status\",\"status\":\"Failure\",\"reason\":\"Forbidden\",\"code\":403}"
+#define NOT_FOUND                                                                                  \
+	"{\"kind\":\"Status\",\"status\":\"Failure\",\"reason\":\"NotFound\",\"code\":404}"
+
+/* Two pods of one Job, and two whose gang is none of a Job's that is known: the Job is asked once,
+ * and not again before its time, while somebody waits with it. */
+TEST(w11_what_a_job_says_and_for_how_long)
+{
+	static const struct {
+		int status;
+		const char *body;
+		uint32_t size;
+		int64_t ms;
+	} rows[] = {
+		{200, JOB, 3, 5000},
+		{200,
+			"{\"metadata\":{\"name\":\"three\",\"uid\":\"o2\"},\"spec\":{"
+			"\"parallelism\":3}}",
+			0, 5000},
+		{404, NOT_FOUND, 0, 5000},
+		{403, FORBIDDEN, 0, 60000},
+		{500, "", 0, 5000},
+	};
+	struct duty *self = duty_start("none", nothing, NULL, NULL);
+
+	assert_non_null(self);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct job_sizes *sizes = job_sizes_new(api->kube, &api->pool->log);
+		struct pod_waiting many[4], *list[4];
+		struct queue_pod pods[4];
+		size_t before = api_seen_of(api->api, "GET", ASKED);
+
+		for (size_t k = 0; k < 4; k++) {
+			pods[k] = (struct queue_pod){.namespace = SLICE("m"),
+				.name = SLICE("p"),
+				.gang_job = k != 2,
+				.gang_size = k >= 2 ? 7 : 9,
+				.owner = SLICE("o1")};
+			many[k] = (struct pod_waiting){
+				.pod = pods[k], .job = k == 3 ? (struct slice){0} : SLICE("three")};
+			list[k] = &many[k];
+		}
+		api_expect(api->api, "GET", ASKED, rows[i].status, rows[i].body);
+		for (int round = 0; round < 2; round++) {
+			int64_t next = job_sizes_read(sizes, self, list, pods, 4) - clock_ms();
+
+			assert_in_range(next, rows[i].ms - 900, rows[i].ms);
+			for (size_t k = 0; k < 4; k++)
+				assert_int_equal(pods[k].gang_size, k < 2 ? rows[i].size : 7);
+			assert_int_equal(api_seen_of(api->api, "GET", ASKED), before + 1);
+		}
+		/* nobody waits with it for a round: it is forgotten */
+		assert_true(job_sizes_read(sizes, self, list + 2, pods + 2, 2) == INT64_MAX);
+		api_nap(1100);
+		api_expect(api->api, "GET", ASKED, 200, JOB);
+		(void)job_sizes_read(sizes, self, list, pods, 4);
+		assert_int_equal(api_seen_of(api->api, "GET", ASKED), before + 2);
+		assert_int_equal(pods[1].gang_size, 3);
+		job_sizes_free(sizes);
+	}
+	duty_stop(self);
+}
+
 /* One name begins as another one; their pods come in no order. */
 static const char *namespace_of(size_t i)
 {
@@ -129,4 +195,4 @@ TEST(w11_in_turn)
 }
 
 TESTS_BETWEEN(claims_api_begin, claims_api_end, w11_many_jobs,
-	w11_jobs_of_an_api_server_that_is_away, w11_in_turn)
+	w11_jobs_of_an_api_server_that_is_away, w11_what_a_job_says_and_for_how_long, w11_in_turn)

@@ -221,6 +221,15 @@ TEST(test_token_file)
 	api_expect(fix.api, "GET", "/a", 200, "{}");
 	assert_int_equal(kube_get(fix.k, "/a", 1000, NULL, &fix.e), 0);
 	assert_string_equal(api_seen(fix.api, 1)->token, "second");
+	/* one without a token, one that is no file, none */
+	write_text(path, " \n");
+	api_expect(fix.api, "GET", "/a", 200, "{}");
+	assert_int_equal(kube_get(fix.k, "/a", 1000, NULL, &fix.e), 0);
+	assert_string_equal(api_seen(fix.api, 2)->token, "");
+	fix.config.token_file = "/tmp";
+	assert_int_equal(kube_get(fix.k, "/a", 1000, NULL, &fix.e), ERR_IO);
+	assert_non_null(strstr(fix.e.msg, "/tmp"));
+	fix.config.token_file = path;
 	unlink(path);
 	assert_int_equal(kube_get(fix.k, "/a", 1000, &fix.a, &fix.e), ERR_NOTFOUND);
 	kube_answer_release(&fix.a);
