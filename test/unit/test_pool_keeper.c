@@ -33,6 +33,8 @@ FIXTURE(set_up)
 FIXTURE(tear_down)
 {
 	duty.stop(running);
+	if (fix.r.log.fd > 2)
+		(void)close(fix.r.log.fd);
 	ledger_fixture_release(&fix);
 	return 0;
 }
@@ -61,8 +63,38 @@ static void says(const char *text)
 		fail_msg("%s is not in %s", text, last->body);
 }
 
+/* From here on the log is kept. */
+static void keep_log(void)
+{
+	char path[] = "/tmp/test_pool_keeper_XXXXXX";
+
+	fix.r.log.fd = mkstemp(path);
+	fix.r.log.level = LOG_LEVEL_INFO;
+	assert_true(fix.r.log.fd > 2);
+	(void)unlink(path);
+}
+
+static size_t logged(const char *text)
+{
+	char log[8192] = "";
+	size_t n = 0;
+
+	assert_true(pread(fix.r.log.fd, log, sizeof(log) - 1, 0) >= 0);
+	for (const char *at = log; (at = strstr(at, text)); at++)
+		n++;
+	return n;
+}
+
+/* Each once, and nothing of the other. */
+static void told(size_t missing, size_t failed)
+{
+	assert_int_equal(logged("is not installed"), missing);
+	assert_int_equal(logged("cannot be written"), failed);
+}
+
 TEST(makes_it)
 {
+	keep_log();
 	api_expect(fix.api, "PATCH", STATUS, 404, GONE);
 	api_expect(fix.api, "POST", POOLS_PATH, 201, "{}");
 	expect_patches(1);
@@ -74,6 +106,7 @@ TEST(makes_it)
 	assert_string_equal(api_last(fix.api, "POST", POOLS_PATH)->body,
 		"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUPool\",\"metadata\":{"
 		"\"name\":\"pool\"}}");
+	told(0, 0);
 }
 
 /* Another replica that believes to lead made it meanwhile. */
@@ -82,8 +115,25 @@ TEST(somebody_else_makes_it)
 	api_expect(fix.api, "PATCH", STATUS, 404, GONE);
 	api_expect(fix.api, "POST", POOLS_PATH, 409, "{}");
 	expect_patches(1);
+	keep_log();
 	run();
 	assert_true(api_wait(fix.api, "PATCH", STATUS, 2));
+	told(0, 0);
+}
+
+/* Whoever could not make it does not write it, and begins anew. */
+TEST(it_cannot_be_made)
+{
+	api_expect(fix.api, "PATCH", STATUS, 404, GONE);
+	api_expect(fix.api, "POST", POOLS_PATH, 500, "{}");
+	api_expect(fix.api, "PATCH", STATUS, 404, GONE);
+	api_expect(fix.api, "POST", POOLS_PATH, 201, "{}");
+	expect_patches(1);
+	keep_log();
+	run();
+	assert_true(api_wait(fix.api, "PATCH", STATUS, 3));
+	assert_int_equal(api_seen_of(fix.api, "POST", POOLS_PATH), 2);
+	told(0, 1);
 }
 
 TEST(writes_on_change_alone)
@@ -142,22 +192,32 @@ TEST(says_since_when)
  */
 TEST(waits_for_its_component)
 {
+	int64_t began;
+
 	api_expect(fix.api, "PATCH", STATUS, 403, "{}");
 	api_expect(fix.api, "PATCH", STATUS, 404, "404 page not found");
 	expect_patches(1);
+	cfg.absent_ms = 400;
+	keep_log();
+	began = api_now_ms();
 	run();
 	assert_true(api_wait(fix.api, "PATCH", STATUS, 3));
+	assert_true(api_now_ms() - began >= 790);
 	assert_int_equal(api_seen_of(fix.api, "POST", "*"), 0);
+	told(1, 0);
 }
 
 /* What fails once is tried again. */
 TEST(tries_again)
 {
 	api_expect(fix.api, "PATCH", STATUS, 500, "{}");
+	api_expect(fix.api, "PATCH", STATUS, 500, "{}");
 	expect_patches(1);
+	keep_log();
 	run();
-	assert_true(api_wait(fix.api, "PATCH", STATUS, 2));
+	assert_true(api_wait(fix.api, "PATCH", STATUS, 3));
+	told(0, 1);
 }
 
-TESTS_BETWEEN(set_up, tear_down, makes_it, somebody_else_makes_it, writes_on_change_alone,
-	writes_anew, says_since_when, waits_for_its_component, tries_again)
+TESTS_BETWEEN(set_up, tear_down, makes_it, somebody_else_makes_it, it_cannot_be_made,
+	writes_on_change_alone, writes_anew, says_since_when, waits_for_its_component, tries_again)
