@@ -84,12 +84,14 @@ TEST(begins_where_claims_are_taken)
 {
 	pool_api_put(pool, "a", OURS, SPEC, STATUS("", ""));
 	pool_api_put(pool, "b", "[]", SPEC, STATUS("", ""));
+	pool_api_put(pool, "c", OURS, SPEC, STATUS("", ""));
 	run();
 	assert_true(pool_api_shows(pool, "a", "'usage':'open 20", 5000));
+	assert_true(pool_api_shows(pool, "c", "'usage':'open 20", 5000));
 	api_nap(100);
 	assert_false(pool_api_shows(pool, "b", "'usage':'open", 0));
 	/* and is not written again without a reason */
-	assert_int_equal(pool->puts, 1);
+	assert_int_equal(pool->puts, 2);
 }
 
 /* Nobody has switched it on, and nothing was counted: nothing is written. */
