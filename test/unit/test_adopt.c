@@ -385,6 +385,24 @@ TEST(r7_what_was_promised_stays_in_any_order)
 	assert_int_equal(adoptions(), 0);
 }
 
+/* The write of a review that gave it up lands when the pod has another's claim already: whoever
+ * made it takes it back, too. */
+TEST(r7_what_it_lives_with_stays_beside_a_late_write)
+{
+	put("a", OURS, STATUS(CLAIM_ON("u1", "w", "pending", "'a'", "gpu-0", "8000000000")));
+	put("b", OURS, STATUS(CLAIM_ON("u1", "w", "bound", "'b'", "gpu-0", "8000000000")));
+	put("c", OURS, STATUS(CLAIM_ON("u2", "x", "bound", "'c'", "gpu-0", "8000000000")));
+	put("d", OURS, STATUS(CLAIM_ON("u2", "x", "pending", "'d'", "gpu-0", "8000000000")));
+	pod_put(api, "w", "u1", PLAN_HALF);
+	pod_put(api, "x", "u2", PLAN_HALF);
+	claims_api_run(api);
+	assert_true(status_has_not(api, "a", "'u1'", SOON));
+	assert_true(status_has_not(api, "d", "'u2'", SOON));
+	assert_true(status_keeps(api, "b", "'u1'", 3 * ADOPT_AFTER_MS));
+	assert_true(status_keeps(api, "c", "'u2'", 0));
+	assert_int_equal(adoptions(), 0);
+}
+
 /* A claim of two parts, of which one is open. */
 static void put_open(void)
 {
@@ -649,6 +667,7 @@ TESTS_BETWEEN(claims_api_begin, tear_down, r7_no_memory_is_no_whole_claim,
 	r7_room_elsewhere_comes_first, r7_a_server_made_anew, r7_a_half_claim_is_repaired,
 	r7_half_an_adoption_is_not_a_whole_claim, r7_the_old_half_goes,
 	r7_two_claims_are_trimmed_to_one, r7_what_was_promised_stays_in_any_order,
+	r7_what_it_lives_with_stays_beside_a_late_write,
 	r7_what_is_open_is_not_the_claim_that_stays, r7_who_has_an_open_claim_alone_gets_one,
 	r7_what_exceeds_the_plan_is_trimmed, r7_a_pod_without_a_readable_plan,
 	r7_when_others_were_first_it_is_placed_anew, r7_behind_each_conflict_it_is_tried_at_once,

@@ -55,13 +55,21 @@ static bool is_own(const struct claim_record *r, struct slice uid)
 	return !r->gang || slice_is(uid, r->gang);
 }
 
+/* What a review promised goes before what another leader gave, and what the pod was seen to live
+ * with before what nobody has: that may be the write of a review that has given it up, which lands
+ * late and is about to be taken back. */
+static int stands(enum claim_state state)
+{
+	return state == CLAIM_BOUND ? 2 : state == CLAIM_PENDING;
+}
+
 /* What the pod was told goes before all else, then what counts, of that what others may follow
- * before what follows another, then what a review promised before what another leader gave. */
+ * before what follows another. */
 static int worth(const struct claims *c, const struct lists *l, const struct demand *d,
 	const struct claim_record *r)
 {
-	return was_told(d, r) * 8 + gang_is_decided(c, r->gang) * 4 + is_own(r, l->uid) * 2 +
-	       (r->claim.state != CLAIM_ADOPTED);
+	return was_told(d, r) * 16 + gang_is_decided(c, r->gang) * 8 + is_own(r, l->uid) * 4 +
+	       stands(r->claim.state);
 }
 
 bool adopt_whole(struct servers *s, const struct claims *c, struct slice uid, size_t n_records,

@@ -94,6 +94,9 @@ static void decide(struct claims *c, struct holder *h)
 
 	h->act = v.act;
 	h->until_ms = v.until_ms;
+	/* Which of two claims is its pod's, or whether half a one is, adoption says first (R7). */
+	if (v.act == CLAIM_BIND && !holder_complete(h))
+		h->act = CLAIM_KEEP;
 	if (v.act == CLAIM_KEEP || v.act == CLAIM_LINGER)
 		claims_until(c, v.until_ms);
 }
