@@ -293,6 +293,9 @@ static void run(struct queueing *q)
 	start_all(q);
 	if (q->arena.failed)
 		return;
+	/* Whom a cap has refused is barred in the next round, which is not far: it has the words.
+	 */
+	q->words = q->words && !q->refused;
 	/* Who has his claim waits for nobody who is told why he waits. */
 	if (q->n_started > 0 && claims_look(c))
 		claims_place(c);
@@ -307,10 +310,6 @@ static void run(struct queueing *q)
 		c->why_ms = clock_ms() + WHY_EVERY_MS;
 		queue_show(c, &q->world, q->pods, q->n, &q->round, &q->arena);
 	}
-	/* Whom a cap has refused is barred in the next round, which is not far, and told so there.
-	 */
-	if (q->refused)
-		c->why_ms = 0;
 	wait_on(q);
 }
 
