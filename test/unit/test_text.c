@@ -39,6 +39,22 @@ TEST(whole_numbers)
 	assert_false(text_u64((struct slice){NULL, 0}, 9, &(uint64_t){0}));
 }
 
+/* Of all bytes ten are digits, wherever they stand. */
+TEST(bytes_of_whole_numbers)
+{
+	for (unsigned byte = 0; byte < 256; byte++)
+		for (size_t at = 0; at < 3; at++) {
+			char text[] = "111";
+			uint64_t n = 7;
+			bool digit = byte >= '0' && byte <= '9';
+
+			text[at] = (char)byte;
+			if (text_u64((struct slice){text, 3}, UINT64_MAX, &n) != digit)
+				fail_msg("byte %u at %zu", byte, at);
+			assert_true(digit || n == 7);
+		}
+}
+
 TEST(durations)
 {
 	static const struct {
@@ -364,5 +380,6 @@ TEST(nearest_words)
 	}
 }
 
-TESTS(whole_numbers, durations, case_insensitive, utf8, utf8_cut, base_names, words, dns_labels,
-	dns_subdomains, ips, hashes, listen_addresses, bytes_of_listen_addresses, nearest_words)
+TESTS(whole_numbers, bytes_of_whole_numbers, durations, case_insensitive, utf8, utf8_cut,
+	base_names, words, dns_labels, dns_subdomains, ips, hashes, listen_addresses,
+	bytes_of_listen_addresses, nearest_words)
