@@ -64,6 +64,20 @@ static void expect(const char *text)
 	buf_release(&b);
 }
 
+/* A status that somebody wrote by hand may say any number: who holds so much does not come to hold
+ * nothing. */
+TEST(test_sums_end_at_the_largest_number)
+{
+	struct claim_part parts[] = {{.bytes = UINT64_MAX - 1}, {.bytes = 2}};
+	const struct claim claim = {.parts = parts, .n_parts = 2};
+	struct account_sum sum = {.gpus = UINT64_MAX - 1};
+
+	account_sum_add(&sum, &claim);
+	assert_true(sum.gpus == UINT64_MAX && sum.bytes == UINT64_MAX);
+	account_sum_add(&sum, &claim);
+	assert_true(sum.gpus == UINT64_MAX && sum.bytes == UINT64_MAX);
+}
+
 TEST(test_only_caps_need_one)
 {
 	struct policy p = {.gpus = UINT32_MAX, .bytes = UINT64_MAX, .waiting = 3};
@@ -289,11 +303,12 @@ TEST(test_a_refusal_says_who_holds_what)
 		"again when one of theirs has ended");
 }
 
-TESTS_BETWEEN(begin, end, test_only_caps_need_one, test_a_namespace_is_counted_first,
-	test_the_cap_is_of_all_namespaces, test_bytes_have_a_cap_of_their_own,
-	test_a_cap_of_nothing, test_a_name_that_goes_leaves_the_sum,
-	test_who_is_in_flight_counts_beside_what_stands, test_more_stands_than_was_announced,
-	test_of_several_in_flight_each_is_looked_at, test_the_next_try_takes_the_place_of_the_last,
+TESTS_BETWEEN(begin, end, test_sums_end_at_the_largest_number, test_only_caps_need_one,
+	test_a_namespace_is_counted_first, test_the_cap_is_of_all_namespaces,
+	test_bytes_have_a_cap_of_their_own, test_a_cap_of_nothing,
+	test_a_name_that_goes_leaves_the_sum, test_who_is_in_flight_counts_beside_what_stands,
+	test_more_stands_than_was_announced, test_of_several_in_flight_each_is_looked_at,
+	test_the_next_try_takes_the_place_of_the_last,
 	test_what_cannot_be_read_is_not_taken_for_gone, test_a_gang_in_flight_is_counted_once,
 	test_rows_of_others_go, test_it_is_read_as_it_was_written,
 	test_a_refusal_says_who_holds_what)

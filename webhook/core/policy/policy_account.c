@@ -14,23 +14,23 @@
 /* Namespaces that a refusal names. */
 #define SAY_MAX 4
 
-void account_sum_add(struct account_sum *sum, const struct claim *c)
-{
-	sum->gpus += c->n_parts;
-	for (size_t i = 0; i < c->n_parts; i++)
-		sum->bytes += c->parts[i].bytes;
-}
-
-bool policy_is_capped(const struct policy *p)
-{
-	return p && (p->gpus != UINT32_MAX || p->bytes != UINT64_MAX);
-}
-
 static uint64_t plus(uint64_t a, uint64_t b)
 {
 	uint64_t sum;
 
 	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+void account_sum_add(struct account_sum *sum, const struct claim *c)
+{
+	sum->gpus = plus(sum->gpus, c->n_parts);
+	for (size_t i = 0; i < c->n_parts; i++)
+		sum->bytes = plus(sum->bytes, c->parts[i].bytes);
+}
+
+bool policy_is_capped(const struct policy *p)
+{
+	return p && (p->gpus != UINT32_MAX || p->bytes != UINT64_MAX);
 }
 
 static void add(struct account_sum *to, struct account_sum s)

@@ -23,7 +23,7 @@ struct account_sum {
 	uint64_t gpus, bytes;
 };
 
-/* With a claim's parts. */
+/* With a claim's parts; what is more than there are numbers for is the largest. */
 void account_sum_add(struct account_sum *sum, const struct claim *c);
 
 /* Of one namespace; those in flight are in it. */
