@@ -113,11 +113,12 @@ void policy_laws_count(struct policy_law *laws, const struct queue_share *shares
 	const struct account_sum *held, size_t n, struct arena *a)
 {
 	for (size_t i = 0; i < n; i++) {
-		const char *namespace = arena_strdup(a, shares[i].namespace);
+		const char *namespace;
 		struct account *account;
 
 		if (!policy_is_capped(laws[i].policy))
 			continue;
+		namespace = arena_strdup(a, shares[i].namespace);
 		account = account_of(laws, i, n, a);
 		if (!account || !namespace)
 			return;

@@ -203,7 +203,7 @@ static void read_policies(struct queueing *q)
 		/* What it has of a claim counts already. */
 		if (q->who[i]->n_records == 0)
 			policy_law_cap(law, &q->pods[i], &q->arena);
-		q->capped[i] = law->policy && policy_is_capped(law->policy);
+		q->capped[i] = policy_is_capped(law->policy);
 	}
 	if (laws && q->capped)
 		accounts_noted_all(c->cfg->accounts);
