@@ -127,9 +127,9 @@ def test_use_is_told(make, gpu):
     until(lambda: usage(world)["claims"] == [], "end of the claim", LONG)
 
 
-def pair(make, gpu, mps, **more):
+def pair(make, gpu, mps):
     """A world under MPS, and two pods that compute on the GPU."""
-    world = make("up", {**mps.spec, **more}, options=LOOK)
+    world = make("up", mps.spec, options=LOOK)
     pods = [world.holder(gpus=((gpu[0], SHARE),)) for _ in range(2)]
     pids = [told(pod, "env")["pid"] for pod in pods]
     for pod in pods:
@@ -141,8 +141,9 @@ def test_claim_ends_under_mps(mps, make, gpu):
     """MPS ends its client first: it is gone within two seconds, and its neighbour computes on."""
     world, pods, pids = pair(make, gpu, mps)
     servers_said = mps.ask("get_server_list")
-    clients_said = mps.ask(f"get_client_list {servers_said.split()[-1]}")
-    with open(f"/proc/{servers_said.split()[-1]}/status", encoding="ascii") as f:
+    server = servers_said.split()[-1]
+    clients_said = mps.ask(f"get_client_list {server}")
+    with open(f"/proc/{server}/status", encoding="ascii") as f:
         account = next(line.split()[1] for line in f if line.startswith("Uid:"))
     see(f"get_server_list: {servers_said!r}, of account {account}; get_client_list: {clients_said!r}, the servers are {pids}")
     until(lambda: len(used(world)) == 2 and all(used(world).values()), "look", LONG)
@@ -155,7 +156,7 @@ def test_claim_ends_under_mps(mps, make, gpu):
     for _ in range(4):
         assert goes_on(pods[1]), told(pods[1], "rounds")
     until(lambda: list(used(world)) == [pods[1].uid], "look", LONG)
-    see(f"claim's end: its server was gone after {seconds:.2f} s, its neighbour computes on; now {mps.ask('get_client_list ' + servers_said.split()[-1])!r}")
+    see(f"claim's end: its server was gone after {seconds:.2f} s, its neighbour computes on; now {mps.ask(f'get_client_list {server}')!r}")
     assert seconds < 2 and "MPS does not answer" not in world.gate.log()
 
 

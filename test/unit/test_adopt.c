@@ -366,6 +366,13 @@ TEST(r7_two_claims_are_trimmed_to_one)
 	assert_int_equal(adoptions(), 0);
 }
 
+static void run_two(void)
+{
+	pod_put(api, "w", "u1", PLAN_HALF);
+	pod_put(api, "x", "u2", PLAN_HALF);
+	claims_api_run(api);
+}
+
 /* The same wherever it stands: neither the first nor the last on the list. */
 TEST(r7_what_was_promised_stays_in_any_order)
 {
@@ -374,9 +381,7 @@ TEST(r7_what_was_promised_stays_in_any_order)
 	put("c", OURS, STATUS(CLAIM_ON("u2", "x", "adopted", "'c'", "gpu-0", "8000000000")));
 	put("d", OURS, STATUS(CLAIM_ON("u2", "x", "bound", "'d'", "gpu-0", "8000000000")));
 	put("e", OURS, STATUS(CLAIM_ON("u2", "x", "adopted", "'e'", "gpu-0", "8000000000")));
-	pod_put(api, "w", "u1", PLAN_HALF);
-	pod_put(api, "x", "u2", PLAN_HALF);
-	claims_api_run(api);
+	run_two();
 	assert_true(status_has_not(api, "b", "'u1'", SOON));
 	assert_true(status_has_not(api, "c", "'u2'", SOON));
 	assert_true(status_has_not(api, "e", "'u2'", SOON));
@@ -393,9 +398,7 @@ TEST(r7_what_it_lives_with_stays_beside_a_late_write)
 	put("b", OURS, STATUS(CLAIM_ON("u1", "w", "bound", "'b'", "gpu-0", "8000000000")));
 	put("c", OURS, STATUS(CLAIM_ON("u2", "x", "bound", "'c'", "gpu-0", "8000000000")));
 	put("d", OURS, STATUS(CLAIM_ON("u2", "x", "pending", "'d'", "gpu-0", "8000000000")));
-	pod_put(api, "w", "u1", PLAN_HALF);
-	pod_put(api, "x", "u2", PLAN_HALF);
-	claims_api_run(api);
+	run_two();
 	assert_true(status_has_not(api, "a", "'u1'", SOON));
 	assert_true(status_has_not(api, "d", "'u2'", SOON));
 	assert_true(status_keeps(api, "b", "'u1'", 3 * ADOPT_AFTER_MS));
@@ -441,9 +444,7 @@ TEST(r7_what_exceeds_the_plan_is_trimmed)
 	put("a", OURS,
 		STATUS(CLAIM_ON("u1", "w", "bound", "'a'", "gpu-0", WHOLE) "," CLAIM_ON(
 			"u2", "x", "bound", "'a'", "gpu-1", "8000000000")));
-	pod_put(api, "w", "u1", PLAN_HALF);
-	pod_put(api, "x", "u2", PLAN_HALF);
-	claims_api_run(api);
+	run_two();
 	assert_true(status_has_not(api, "a", "'bytes':16000000000", SOON));
 	assert_true(status_has(api, "a", "'u1'", 0));
 	assert_true(
