@@ -230,6 +230,34 @@ TEST(looks_believe_an_older_version)
 	assert_true(generation(2));
 }
 
+/* Of the same version. */
+static void become(int to)
+{
+	size_t looks = api_seen_of(api, "GET", SECRETS "/poolgate-tls");
+
+	api_lock(api);
+	pair = to;
+	api_unlock(api);
+	assert_true(api_wait(api, "GET", SECRETS "/poolgate-tls", looks + 3));
+}
+
+/* What was refused is tried at each look, since its time may come; what is in force is not. */
+TEST(looks_try_again_what_was_refused)
+{
+	version = 5;
+	pair = -1;
+	look_every_ms = 100;
+	start();
+	become(-1);
+	assert_true(generation(0));
+	assert_int_equal(metric_value(metrics, M_RELOAD_ERRORS, WHAT_CERTIFICATE, 0), 1);
+	become(0);
+	assert_true(generation(1));
+	become(1);
+	assert_true(generation(1));
+	assert_int_equal(metric_value(metrics, M_RELOAD_ERRORS, WHAT_CERTIFICATE, 0), 1);
+}
+
 static size_t logged(const char *text)
 {
 	static char all[16384];
@@ -297,5 +325,5 @@ FIXTURE(make_pairs)
 }
 
 TESTS_ALL(make_pairs, NULL, set_up, tear_down, takes_what_is_there, takes_what_comes,
-	junk_changes_nothing, looks_by_itself, looks_believe_an_older_version, tells_what_it_took,
-	takes_versions_that_are_no_numbers)
+	junk_changes_nothing, looks_by_itself, looks_believe_an_older_version,
+	looks_try_again_what_was_refused, tells_what_it_took, takes_versions_that_are_no_numbers)
