@@ -595,6 +595,8 @@ TEST(test_closed_namespace)
 
 TEST(test_closed_before_the_last_claim_ended)
 {
+	unsigned records;
+
 	begin_filled();
 	open_for_us("");
 	claims(STATUS(""));
@@ -602,6 +604,11 @@ TEST(test_closed_before_the_last_claim_ended)
 	assert_string_equal(w.record, "ml");
 	assert_true(record_comes(""));
 	assert_int_equal(copies("ml"), 3);
+	/* It stays forgotten. */
+	records = w.records;
+	api_nap(LONG);
+	assert_string_equal(w.record, "");
+	assert_int_equal(w.records, records);
 }
 
 /* Only the API server's own word says that a copy is gone: else it would stay for ever. */
