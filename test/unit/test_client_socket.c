@@ -16,7 +16,7 @@
 #define WAIT_MS 20000
 
 /* A port of 127.0.0.1 that is listened on, or (closed) on which nobody listens. */
-static int listening(uint16_t *ret_port)
+static int listening_for(int waiting, uint16_t *ret_port)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t len = sizeof(at);
@@ -24,10 +24,15 @@ static int listening(uint16_t *ret_port)
 
 	assert_true(fd >= 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&at, len), 0);
-	assert_int_equal(listen(fd, 8), 0);
+	assert_int_equal(listen(fd, waiting), 0);
 	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
 	*ret_port = ntohs(at.sin_port);
 	return fd;
+}
+
+static int listening(uint16_t *ret_port)
+{
+	return listening_for(8, ret_port);
 }
 
 /* Goes on until it is connected, or an error. */
@@ -119,6 +124,36 @@ TEST(what_comes_and_its_end)
 	}
 	client_socket_free(s);
 	(void)close(peer);
+	(void)close(server);
+}
+
+/* While nobody lets it in it is no error, and nothing is there. */
+TEST(waits_until_it_is_let_in)
+{
+	uint16_t port;
+	int server = listening_for(0, &port);
+	const struct client_target target = {.host = "127.0.0.1", .port = port};
+	struct client_socket *s[3];
+	struct err err = {0};
+
+	/* One is let in, and the others' first packets are dropped. */
+	for (size_t i = 0; i < COUNT(s); i++)
+		assert_int_equal(client_socket_open(&target, &s[i], &err), 0);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(client_socket_turn(s[2], &err), 0);
+		assert_false(client_socket_ready(s[2]));
+		assert_int_equal(client_socket_events(s[2]), POLLOUT);
+	}
+	for (int i = 0; i < WAIT_MS / 10 && !client_socket_ready(s[2]); i++) {
+		struct pollfd p = {server, POLLIN, 0};
+
+		if (poll(&p, 1, 10) > 0)
+			(void)close(accept(server, NULL, NULL));
+		assert_int_equal(client_socket_turn(s[2], &err), 0);
+	}
+	assert_true(client_socket_ready(s[2]));
+	for (size_t i = 0; i < COUNT(s); i++)
+		client_socket_free(s[i]);
 	(void)close(server);
 }
 
@@ -279,5 +314,5 @@ TEST(records_of_nothing)
 	part(&a);
 }
 
-TESTS(any_address_counted_around, what_comes_and_its_end, says_why_not, small_records,
-	records_of_nothing)
+TESTS(any_address_counted_around, what_comes_and_its_end, waits_until_it_is_let_in, says_why_not,
+	small_records, records_of_nothing)
