@@ -237,18 +237,25 @@ static bool still_waits(const struct attempt *head, int64_t since)
 	return n >= (head->gang ? gang_size(head->gang) : 1);
 }
 
-/* Is what is kept for it, and nothing for another, there? A leader that died or stands still may
- * have written a part of it: whoever leads next decides anew. */
+/* Is what is kept for it, and nothing for another, there, and of use? A leader that died or stands
+ * still may have written a part of it, and GPUs may have gone while nobody led: whoever leads next
+ * decides anew, however long that takes. */
 static bool is_kept_whole(const struct attempt *head)
 {
 	unsigned n = 0;
 
-	for (struct object *o = store_first(SERVERS); o; o = store_next(o))
-		for (int i = 0; i < view_of(o)->n_kept; i++) {
-			if (view_of(o)->kept[i].who != index_of(head))
+	for (struct object *o = store_first(SERVERS); o; o = store_next(o)) {
+		const struct view *v = view_of(o);
+
+		for (int i = 0; i < v->n_kept; i++) {
+			int gpu = v->kept[i].gpu;
+
+			if (v->kept[i].who != index_of(head) || !v->takes || gpu < 0 ||
+				!v->gpus[gpu].fit || v->kept[i].bytes > v->gpus[gpu].bytes)
 				return false;
 			n++;
 		}
+	}
 	return head->gang || n >= head->shape->amount;
 }
 
