@@ -31,6 +31,7 @@ struct replica {
 	struct plan_keys *keys;
 	struct metrics *metrics;
 	struct log log;
+	unsigned configs; /* that were acquired and not given back */
 };
 
 static struct replica replica[REPLICAS_MAX + 1];
@@ -70,13 +71,16 @@ static const struct config *acquire(void *ctx)
 	struct replica *r = ctx;
 
 	sim_point();
+	r->configs++;
 	return config_of(runs_with[r - replica]);
 }
 
 static void release(void *ctx, const struct config *config)
 {
-	(void)ctx;
+	struct replica *r = ctx;
+
 	(void)config;
+	r->configs--;
 }
 
 static void start_parts(struct replica *r, int owner)
@@ -98,6 +102,7 @@ static void start_parts(struct replica *r, int owner)
 	settings.pending_share = pending_share;
 	settings.reserve_ms = reserve_us / 1000;
 	settings.usage = usage_on;
+	r->configs = 0;
 	log_init(&r->log, sim_tracing() ? STDOUT_FILENO : -1);
 	(void)log_set_level(&r->log, sim_tracing() ? "info" : "error", NULL);
 	r->metrics = cfg.metrics = deps.metrics = metrics_new(metric_table, M_COUNT);
@@ -129,6 +134,8 @@ static void replica_main(void *arg)
 	cluster_free(r->cluster);
 	plan_keys_free(r->keys);
 	metrics_free(r->metrics);
+	if (r->configs != 0)
+		sim_fail("config", "%u uses of the configuration have no end", r->configs);
 	r->runs = false;
 	r->epoch++;
 	sim_trace(10, "ended");
