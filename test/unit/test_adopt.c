@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: live pods without a whole claim are given one (ledger rule R7). */
+#include <stdatomic.h>
+
 #include "base/clock.h"
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"
@@ -104,14 +106,18 @@ TEST(r7_a_pod_without_a_claim_gets_one)
 	assert_true(status_has_not(api, "a", "'u1'", 3000));
 }
 
+static atomic_int in_use;
+
 static const struct config *acquire(void *ctx)
 {
+	in_use++;
 	return ctx;
 }
 
 static void give_back(void *ctx, const struct config *config)
 {
 	assert_ptr_equal(ctx, config);
+	in_use--;
 }
 
 /* As a review would have taken it: here the profile says that a pod holds its server whole, though
@@ -128,6 +134,8 @@ TEST(r7_as_the_profile_says)
 	assert_true(status_has(api, "a",
 		"'gpus':[{'id':'gpu-0','bytes':16000000000},{'id':'gpu-1','bytes':16000000000}]",
 		0));
+	claims_api_end_leader(api);
+	assert_int_equal(in_use, 0);
 }
 
 /* Nobody writes over a status that cannot be read, so another server is looked for. */
