@@ -195,8 +195,6 @@ bool claims_look_anew(struct claims *c)
 
 	if (good)
 		c->breaks = breaks;
-	else
-		claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
 	return good;
 }
 

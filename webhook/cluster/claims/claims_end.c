@@ -339,10 +339,7 @@ static void settle_edit(struct claims *c, const struct claims_edit *e)
 			log_str("server", e->server), log_str("why", end_words(why_ended(h))));
 		metric_add(c->cfg->metrics, M_CLAIMS_ENDED, why_ended(h), 0, 1);
 	}
-	if (e->rc == 0)
-		return;
-	claims_until(c, clock_ms() + (e->rc == ERR_CONFLICT ? 0 : CLAIMS_AWAY_MS));
-	if (e->rc != ERR_CONFLICT && e->rc != ERR_NOTFOUND)
+	if (e->rc != 0 && e->rc != ERR_CONFLICT && e->rc != ERR_NOTFOUND)
 		log_line(c->cfg->log, LOG_LEVEL_WARN, "claims could not be written",
 			log_str("server", e->server), log_str("error", e->err.msg));
 }
@@ -401,7 +398,6 @@ static void write_all(struct claims *c, int64_t judged_ms)
 		for (size_t i = 0; i < p->n_records; i++)
 			if (p->records[i].who->act == CLAIM_END)
 				p->records[i].who->act = CLAIM_KEEP;
-		claims_until(c, judged_ms + CLAIMS_AWAY_MS);
 		return;
 	}
 	for (size_t i = 0; i < p->n_parts; i++) {
@@ -438,10 +434,7 @@ void claims_judge(struct claims *c)
 	 * time. */
 	if (q.n > 0)
 		c->ask_from = (size_t)q.who[asked < q.n ? asked : q.n - 1]->hash;
-	for (size_t i = 0; i < q.n; i++) {
+	for (size_t i = 0; i < q.n; i++)
 		decide(c, q.who[i]);
-		if (q.who[i]->act == CLAIM_ASK)
-			claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
-	}
 	write_all(c, judged_ms);
 }

@@ -4,7 +4,6 @@
  * written, and is taken back before them. Who leads next sees by it alone whether they count. Once
  * it is decided each claim is settled, to stand by itself, and that one last: only then its pod may
  * be let go, and nothing of it is taken back. */
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -202,7 +201,6 @@ struct settling {
 	struct claims *c;
 	struct holder **who;
 	size_t n;
-	atomic_bool failed;
 };
 
 /* What another leader has begun in its place since it was seen is not decided. */
@@ -231,10 +229,10 @@ static void settle_one(void *ctx, size_t i)
 
 	for (size_t k = 0; k < p->n_parts && !duty_stopping(s->c->self); k++)
 		for (size_t r = p->parts[k].first; r < p->parts[k].first + p->parts[k].n; r++)
-			if (p->records[r].who == s->who[i] &&
-				servers_edit(s->c->cfg->servers, p->parts[k].name, edit_settle,
-					&p->records[r], clock_ms() + CLAIMS_CALL_MS, &err) < 0)
-				atomic_store(&s->failed, true);
+			if (p->records[r].who == s->who[i])
+				(void)servers_edit(s->c->cfg->servers, p->parts[k].name,
+					edit_settle, &p->records[r], clock_ms() + CLAIMS_CALL_MS,
+					&err);
 }
 
 /* Those that decide, once nobody follows them any more; or the others. True: there were some. */
@@ -252,8 +250,6 @@ static bool settle(struct claims *c, bool those_that_decide)
 				(!those_that_decide || h->n_follow == 0))
 				s.who[s.n++] = h;
 	run_side_by_side(s.n, settle_one, &s);
-	if (!s.who || atomic_load(&s.failed))
-		claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
 	arena_release(&a);
 	return s.n > 0;
 }

@@ -16,7 +16,8 @@
 #include "webhook/core/pod/plan.h"
 #include "webhook/core/pool/claim_life.h"
 
-/* A round at the latest, for those who wait to hear that everybody has been looked at. */
+/* A round at the latest: for those who wait to hear that everybody has been looked at, and for all
+ * that could not be done in the one before. */
 #define CLAIMS_IDLE_MS 1000
 /* Between two writes for binding alone. */
 #define BIND_EVERY_MS 1000

@@ -221,11 +221,8 @@ bool keep_write(struct claims *c, const struct keep_list *seen, const struct inv
 		struct keep_edit e = edit_of(&w, w.due[i]);
 		struct err err = {0};
 
-		if (servers_edit(c->cfg->servers, w.due[i], edit_kept, &e,
-			    clock_ms() + CLAIMS_CALL_MS, &err) == 0)
-			any = true;
-		else
-			claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
+		any |= servers_edit(c->cfg->servers, w.due[i], edit_kept, &e,
+			       clock_ms() + CLAIMS_CALL_MS, &err) == 0;
 	}
 	arena_release(&w.arena);
 	return any;

@@ -262,7 +262,6 @@ static void wait_on(struct queueing *q)
 static void leave_out(struct claims *c)
 {
 	log_text(c->cfg->log, LOG_LEVEL_ERROR, "out of memory for the queue");
-	claims_until(c, clock_ms() + CLAIMS_AWAY_MS);
 }
 
 static void run(struct queueing *q)

@@ -89,8 +89,9 @@ static void settle(struct queueing *q, const struct starting *s)
 		return;
 	}
 	/* Somebody else has taken it: the next round decides on what is left. */
-	claims_until(q->c, clock_ms() + (s->rc == ERR_CONFLICT ? 0 : CLAIMS_AWAY_MS));
-	if (s->rc != ERR_CONFLICT)
+	if (s->rc == ERR_CONFLICT)
+		claims_until(q->c, clock_ms());
+	else
 		log_line(cfg->log, LOG_LEVEL_WARN, "pod cannot be given its claim yet",
 			log_str("uid", h->uid), log_str("namespace", h->namespace),
 			log_str("name", h->name), log_str("error", s->err.msg));
@@ -398,6 +399,4 @@ void why_tell(struct queueing *q)
 		t.who[t.n++] = i;
 	}
 	run_side_by_side(t.n, tell_one, &t);
-	if (waiting == TOLD_MAX)
-		claims_until(q->c, clock_ms() + WHY_EVERY_MS);
 }
