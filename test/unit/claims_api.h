@@ -15,6 +15,7 @@
 #define LOST_AFTER_MS 400
 /* Longer than all of these: what has not happened by then does not happen. */
 #define SOON 5000
+#define POD_OF(name) "/api/v1/namespaces/n/pods/" name
 #define OURS "['poolgate.io/claims']"
 #define SPEC "{'address':'10.0.0.1:56001','gpus':[{'model':'V100','memory':'16G','count':2}]}"
 #define GPU(id) "{'id':'" id "','model':'V100','memory':16000000000,'fit':true}"

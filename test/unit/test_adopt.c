@@ -513,6 +513,42 @@ TEST(r7_behind_each_conflict_it_is_tried_at_once)
 	assert_int_equal(pod_events(api, "NotAccounted"), 0);
 }
 
+/* A status that the API server does not take is not written again before the pool is another one,
+ * or a while has passed; where we may not write it, it is, each second. */
+TEST(r7_how_often_a_claim_is_written_again)
+{
+	static const struct {
+		int status;
+		const char *reason;
+		size_t least, most, events;
+	} answers[] = {{422, "Invalid", 0, 0, 1}, {403, "Forbidden", 1, 4, 0}};
+
+	for (size_t i = 0; i < COUNT(answers); i++) {
+		char body[128];
+		size_t asked;
+
+		(void)snprintf(body, sizeof(body),
+			"{\"kind\":\"Status\",\"reason\":\"%s\",\"message\":\"x\",\"code\":%d}",
+			answers[i].reason, answers[i].status);
+		claims_api_free(api);
+		claims_api_begin(NULL);
+		api->cfg.adopt_again_ms = 10 * SOON;
+		put("a", OURS, STATUS(""));
+		for (int k = 0; k < 100; k++)
+			api_expect(api->pool->api, "PUT", SERVERS_PATH "/a/status",
+				answers[i].status, body);
+		run_with(PLAN_HALF);
+		assert_true(api_wait(api->pool->api, "PUT", SERVERS_PATH "/a/status", 1));
+		if (answers[i].events)
+			assert_true(pod_events_come(api, "NotAccounted", 1));
+		asked = api_seen_of(api->api, "GET", POD_OF("w"));
+		api_nap(2500);
+		asked = api_seen_of(api->api, "GET", POD_OF("w")) - asked;
+		assert_in_range(asked, answers[i].least, answers[i].most);
+		assert_int_equal(pod_events(api, "NotAccounted"), answers[i].events);
+	}
+}
+
 /* ---- policies with caps (law P6) ---- */
 
 /* As large as its schema lets it be: 64 labels of 317 bytes with values of 63 characters, 64
@@ -680,5 +716,6 @@ TESTS_BETWEEN(claims_api_begin, tear_down, r7_no_memory_is_no_whole_claim,
 	r7_what_is_open_is_not_the_claim_that_stays, r7_who_has_an_open_claim_alone_gets_one,
 	r7_what_exceeds_the_plan_is_trimmed, r7_a_pod_without_a_readable_plan,
 	r7_when_others_were_first_it_is_placed_anew, r7_behind_each_conflict_it_is_tried_at_once,
-	p6_a_large_policy, r7_without_an_account, p6_what_is_adopted_is_counted_once,
-	p6_a_conflict_leaves_no_name, r7_a_part_that_nobody_can_take_away)
+	r7_how_often_a_claim_is_written_again, p6_a_large_policy, r7_without_an_account,
+	p6_what_is_adopted_is_counted_once, p6_a_conflict_leaves_no_name,
+	r7_a_part_that_nobody_can_take_away)

@@ -5,7 +5,6 @@
 #include "test/unit/test.h"
 #include "webhook/cluster/duty/duty.h"
 
-#define POD_OF(name) "/api/v1/namespaces/n/pods/" name
 #define PLAN_LATE                                                                                  \
 	"{'v':1,'profile':'p','hash':'0123456789abcdef','mode':'full','late':{'values':["          \
 	"'servers','gpus'],'granularity':'gpu'},'containers':[{'name':'a','amount':1,'percent':"   \
@@ -52,6 +51,7 @@ TEST(w3_a_claim_that_stands)
 	pod_gone(api, "u1");
 	assert_true(status_has_not(api, "a", "'u1'", 3000));
 	assert_int_equal(api->places, 1);
+	assert_int_equal(metric_value(api->pool->metrics, M_PLACES, 0, 0), 1);
 }
 
 /* The pod is seen first. */
@@ -104,22 +104,32 @@ TEST(w3_half_a_claim)
  */
 TEST(w0_a_claim_that_is_lost)
 {
+	size_t asked;
+
 	begin(STATUS(""));
 	assert_true(pod_events_come(api, "ClaimLost", 1));
-	api_nap(2 * ADOPT_AFTER_MS);
+	asked = api_seen_of(api->api, "GET", POD_OF("w"));
+	api_nap(1500);
+	/* It is asked about again in a minute. */
+	assert_int_equal(api_seen_of(api->api, "GET", POD_OF("w")), asked);
 	assert_false(status_has(api, "a", "'u1'", 0));
 	assert_false(pod_is_let_go(api, "u1", 0));
 	assert_int_equal(pod_events(api, ""), 1);
 	assert_int_equal(metric_value(api->pool->metrics, M_ADOPTIONS, 0, 0), 0);
 }
 
-/* Without the right to it. */
+/* Without the right to it: it is tried each second. */
 TEST(w9_a_place_that_is_not_taken)
 {
+	size_t tried;
+
 	places_fare(api, PLACE_REFUSED);
 	begin(HELD("bound"));
 	assert_true(pod_events_come(api, "PlaceNotWritten", 1));
 	assert_true(api_wait(api->api, "PATCH", POD_OF("w"), 2));
+	tried = api_seen_of(api->api, "PATCH", POD_OF("w"));
+	api_nap(1500);
+	assert_in_range(api_seen_of(api->api, "PATCH", POD_OF("w")) - tried, 1, 3);
 	assert_int_equal(pod_events(api, ""), 1);
 	places_fare(api, PLACE_WRITTEN);
 	assert_true(pod_is_let_go(api, "u1", SOON));

@@ -5,7 +5,6 @@
 #include "test/unit/test.h"
 #include "webhook/cluster/duty/duty.h"
 
-#define POD_OF(name) "/api/v1/namespaces/n/pods/" name
 #define SPEC_B "{'address':'10.0.0.2:56001','gpus':[{'model':'V100','memory':'16G','count':2}]}"
 
 static void put(const char *name, const char *status)
