@@ -134,6 +134,41 @@ TEST(w5_whose_namespace_holds_less)
 	assert_true(pod_is_let_go(api, "u1", SOON));
 }
 
+#define CLAIM_IN(namespace, uid, server, gpu, bytes)                                               \
+	"{'uid':'" uid "','namespace':'" namespace "','name':'" uid                                \
+						   "','state':'bound','plan':'0000000000000000','" \
+						   "since':'2026-11-21T09:30:00Z','take':'"        \
+						   "00000000000000aa','servers':['" server         \
+						   "'],'gpus':[" HOLDS(gpu, bytes) "]}"
+
+/* What each holds is counted on all servers, and for all of its pods that wait. */
+TEST(w5_whose_namespace_holds_less_elsewhere)
+{
+	static const struct {
+		const char *uid;
+		char namespace;
+	} holders[] = {{"x1", 'n'}, {"x2", 'm'}, {"x3", 'z'}, {"x4", 'z'}};
+
+	put("a", STATUS(CLAIM_IN("n", "x1", "a", "gpu-0", "8000000000") "," CLAIM_IN(
+			 "z", "x3", "a", "gpu-1", WHOLE)));
+	put("b", STATUS(CLAIM_IN("m", "x2", "b", "gpu-0", WHOLE) "," CLAIM_IN(
+			 "z", "x4", "b", "gpu-1", WHOLE)));
+	for (size_t i = 0; i < COUNT(holders); i++) {
+		pod_put(api, holders[i].uid, holders[i].uid, NULL);
+		pod_namespace(api, holders[i].uid, holders[i].namespace);
+	}
+	pod_put_waiting(api, "old", "u1", PLAN_WAITS("1", "100"), 20);
+	pod_put_waiting(api, "older", "u2", PLAN_WAITS("1", "100"), 10);
+	pod_namespace(api, "u1", 'm');
+	pod_namespace(api, "u2", 'm');
+	pod_put_waiting(api, "new", "u3", PLAN_WAITS("1", "100"), 40);
+	claims_api_run(api);
+	pod_gone(api, "x3");
+	assert_true(pod_is_let_go(api, "u3", SOON));
+	assert_false(pod_is_let_go(api, "u1", 500));
+	assert_false(pod_is_let_go(api, "u2", 0));
+}
+
 /* As long as somebody else's gate stands it takes nobody's place. */
 TEST(w7_another_gate)
 {
@@ -627,8 +662,8 @@ TEST(r19_whole_since_it_was_seen)
 
 TESTS_BETWEEN(claims_api_begin, claims_api_end, w3_who_finds_room_starts_at_once,
 	w3_who_is_not_as_the_watch_shows_him, w2_who_finds_none_waits, w5_in_order_of_age,
-	w5_whose_namespace_holds_less, w7_another_gate, w7_since_kueue_let_it_go,
-	w7_who_starts_is_not_marked, w3_a_leader_dies_behind_the_claim,
+	w5_whose_namespace_holds_less, w5_whose_namespace_holds_less_elsewhere, w7_another_gate,
+	w7_since_kueue_let_it_go, w7_who_starts_is_not_marked, w3_a_leader_dies_behind_the_claim,
 	r16_a_claim_that_a_restore_has_taken, w3_a_leader_dies_in_the_claim,
 	w5_who_is_being_deleted, w3_half_a_claim_that_nobody_can_take_back,
 	r19_two_leaders_in_one_claim, w3_two_claims, w3_two_claims_and_a_place,
