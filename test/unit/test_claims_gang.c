@@ -165,6 +165,24 @@ TEST(r19_a_leader_dies)
 	}
 }
 
+/* Whoever is on the first server by name, though another is placed before him. */
+TEST(r19_who_decides_is_on_the_first_server)
+{
+	put("a", STATUS(CLAIM_ON("x1", "x", "bound", "'a'", "gpu-0", WHOLE)));
+	put("b", STATUS(""));
+	pod_put(api, "x", "x1", NULL);
+	pod_put_waiting(api, "g0", "u1", PLAN_GANG("g", "2", "2", "100"), 30);
+	pod_put_waiting(api, "g1", "u2", PLAN_GANG("g", "2", "1", "100"), 30);
+	api->pool->puts_max = api->pool->puts + 1;
+	claims_api_run(api);
+	assert_true(status_has(api, "a", "'open':true,'gang':'u2'", SOON));
+	assert_false(status_has(api, "b", "'u1'", 0));
+	api_lock(api->pool->api);
+	api->pool->puts_max = 0;
+	api_unlock(api->pool->api);
+	assert_int_equal(let_go('u', 2, SOON), 2);
+}
+
 /* What it has left does not fit any more: all of it goes, and others have it. */
 TEST(r19_taken_back)
 {
@@ -745,10 +763,11 @@ TEST(w9_a_gang_says_why)
 	assert_int_equal(holding(), 0);
 }
 
-TESTS_BETWEEN(set_up, claims_api_end, r19_nobody_is_torn, r19_a_leader_dies, r19_taken_back,
-	r19_who_decided_has_ended, r19_who_decided_has_ended_and_nobody_was_let_go,
-	r19_half_settled_and_who_decided_has_ended, r19_a_part_that_nobody_can_take_back,
-	r19_who_decided_follows_another, r19_a_stale_part_beside_a_claim_that_is_decided,
+TESTS_BETWEEN(set_up, claims_api_end, r19_nobody_is_torn, r19_a_leader_dies,
+	r19_who_decides_is_on_the_first_server, r19_taken_back, r19_who_decided_has_ended,
+	r19_who_decided_has_ended_and_nobody_was_let_go, r19_half_settled_and_who_decided_has_ended,
+	r19_a_part_that_nobody_can_take_back, r19_who_decided_follows_another,
+	r19_a_stale_part_beside_a_claim_that_is_decided,
 	r19_a_stale_part_before_a_claim_that_is_decided, r19_what_another_has_begun_is_not_settled,
 	r19_half_taken_back_decides_nothing, r19_a_stale_part_of_who_decides,
 	r19_a_stale_part_of_who_decides_for_others_yet,
