@@ -299,7 +299,7 @@ int client_socket_send(struct client_socket *s, struct slice bytes, struct err *
 
 static int send_rest(struct client_socket *s, struct err *err)
 {
-	int rc = s->sealed.len > 0 || s->ending ? client_socket_flush(s, err) : 0;
+	int rc = client_socket_flush(s, err);
 
 	if (rc != 0 || s->sealed.len > 0)
 		return rc;
