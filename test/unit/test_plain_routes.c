@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "test/unit/http_fixture.h"
 #include "test/unit/make_pair.h"
 #include "test/unit/test.h"
 #include "webhook/edge/admin/metrics_page.h"
@@ -191,6 +192,26 @@ TEST(test_transport)
 		assert_true((strstr(out.data, "poolgate_http_") != NULL) == there);
 		buf_release(&out);
 	}
+}
+
+/* Those of the server that is there, from when it is shown. */
+TEST(test_a_server_that_is_shown)
+{
+	struct fixture f;
+	int fd;
+
+	fixture_start(&f, (struct http_config){.workers = 1});
+	fd = client_open(&f);
+	client_text(fd, "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n");
+	client_gets(fd, 200);
+	plain_listeners_show(&plain, f.server);
+	expect_metrics("\npoolgate_http_connections 1\n");
+	expect_metrics("\npoolgate_http_accepted_total 1\n");
+	expect_metrics("\npoolgate_http_replies_total{class=\"2xx\"} 1\n");
+	expect_metrics("\npoolgate_http_displaced_total 0\n");
+	plain_listeners_show(&plain, NULL);
+	(void)close(fd);
+	assert_true(fixture_stop(&f, 3000));
 }
 
 static double process_number(const char *name)
@@ -379,5 +400,6 @@ TEST(test_release_wrong)
 	expect("/v1/pool", "", 200, "\"name\":\"a\"");
 }
 
-TESTS_BETWEEN(setup, teardown, test_health, test_metrics, test_transport, test_process,
-	test_metrics_bounded, test_page, test_replica, test_release, test_release_wrong)
+TESTS_BETWEEN(setup, teardown, test_health, test_metrics, test_transport,
+	test_a_server_that_is_shown, test_process, test_metrics_bounded, test_page, test_replica,
+	test_release, test_release_wrong)
