@@ -247,10 +247,14 @@ TEST(test_refused)
 
 /* ---- the claims ---- */
 
-#define OBJECT(status)                                                                             \
+#define OBJECT_WITH(spec, status)                                                                  \
 	"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUServer\",\"metadata\":{\"name\":"  \
 	"\"g\",\"uid\":\"u\",\"resourceVersion\":\"1\"},\"spec\":{\"address\":\"a:1\",\"probe\":"  \
-	"{\"url\":\"https://a:2\"}},\"status\":" status "}"
+	"{\"url\":\"https://a:2\"}" spec "},\"status\":" status "}"
+#define OBJECT(status) OBJECT_WITH("", status)
+#define GATED                                                                                      \
+	",\"launchers\":[\"l\"],\"gate\":{\"profile\":\"l\",\"url\":\"https://a:3\",\"caSecret\":" \
+	"\"c\",\"mode\":\"token\",\"tokenSecret\":\"t\"}"
 #define GPU1 "{\"id\":\"GPU-1\",\"memory\":100,\"fit\":true}"
 #define CLAIM(uid, rest)                                                                           \
 	"{\"uid\":\"" uid "\",\"namespace\":\"n\",\"name\":\"p\",\"state\":\"bound\"" rest         \
@@ -298,6 +302,10 @@ TEST(test_claims)
 	assert_non_null(picture_claim(&p, "a"));
 	assert_int_equal(picture_of(OBJECT("{}"), &p, &e), 0);
 	assert_int_equal(p.n_claims, 0);
+	assert_false(p.gated);
+	if (picture_of(OBJECT_WITH(GATED, "{}"), &p, &e) != 0)
+		fail_msg("%s", e.msg);
+	assert_true(p.gated);
 	picture_release(&p);
 	picture_release(&p);
 }
