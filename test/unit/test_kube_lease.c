@@ -538,6 +538,19 @@ TEST(unsure_at_the_end)
 	}
 }
 
+/* Somebody has written a label since its last look: it is given back all the same. */
+TEST(a_conflict_at_the_end)
+{
+	struct candidate a;
+
+	lead(&a, "a");
+	api_lock(fake->api);
+	fake->version++;
+	api_unlock(fake->api);
+	leave(&a);
+	says("holderIdentity", "\"\"");
+}
+
 TEST(deleted_under_the_holder)
 {
 	struct candidate a, b;
@@ -701,5 +714,6 @@ TEST(wrong_settings)
 
 TESTS_BETWEEN(setup, teardown, alone, what_others_wrote_stays, released_to_the_next, dead_holder,
 	a_longer_record_is_respected, cannot_renew, hangs, too_late_to_lead,
-	written_but_not_answered, unsure_at_the_end, deleted_under_the_holder, taken_by_force,
-	conflict_storm, away_at_the_start, ends_while_it_waits, unreadable, wrong_settings)
+	written_but_not_answered, unsure_at_the_end, a_conflict_at_the_end,
+	deleted_under_the_holder, taken_by_force, conflict_storm, away_at_the_start,
+	ends_while_it_waits, unreadable, wrong_settings)
