@@ -43,10 +43,7 @@ const char *json_string_odd(
 	size_t n;
 
 	if (*p == '\\') {
-		*holds |= JSON_ESCAPED;
-		if (p[1] == '"' || p[1] == '\\')
-			return p + 2;
-		*holds |= JSON_ODD;
+		*holds |= JSON_ESCAPED | JSON_ODD;
 		return read_escape(src, p);
 	}
 	/* A control character is no sequence's beginning. The zeros behind the text end a sequence

@@ -15,9 +15,9 @@
 #define JSON_ESCAPED 1U
 #define JSON_ODD 2U
 
-/* Check what begins at p inside the string that begins at open: a backslash, a control character or
- * a byte of a non-ASCII character. To behind it; adds to *holds what it is. NULL with the error
- * set: ERR_SYNTAX. */
+/* Check what begins at p inside the string that begins at open: a backslash before neither a quote
+ * nor another backslash, a control character or a byte of a non-ASCII character. To behind it; adds
+ * to *holds what it is. NULL with the error set: ERR_SYNTAX. */
 const char *json_string_odd(
 	const struct json_source *src, const char *open, const char *p, unsigned *holds);
 
