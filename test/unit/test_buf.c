@@ -121,6 +121,54 @@ TEST(maximum_holds_and_failure_sticks)
 	}
 }
 
+/* Nor what would fit. */
+TEST(failure_sticks_beside_room)
+{
+	for (int way = 0; way < 10; way++) {
+		struct buf b;
+
+		buf_init(&b, 100);
+		buf_str(&b, "abcd");
+		assert_false(buf_reserve(&b, SIZE_MAX));
+		switch (way) {
+		case 0:
+			buf_str(&b, "e");
+			break;
+		case 1:
+			buf_slice(&b, SLICE("e"));
+			break;
+		case 2:
+			buf_u64(&b, 1);
+			break;
+		case 3:
+			buf_i64(&b, -1);
+			break;
+		case 4:
+			buf_fmt(&b, "%d", 1);
+			break;
+		case 5:
+			buf_base64(&b, "x", 1);
+			break;
+		case 6:
+			buf_json_str(&b, SLICE("e"));
+			break;
+		case 7:
+			buf_percent(&b, SLICE("e"));
+			break;
+		case 8:
+			buf_pointer_seg(&b, SLICE("e"));
+			break;
+		default:
+			buf_char(&b, 'e');
+			break;
+		}
+		assert_true(b.failed);
+		assert_int_equal(b.len, 4);
+		assert_string_equal(b.data, "abcd");
+		buf_release(&b);
+	}
+}
+
 TEST(exact_fit)
 {
 	struct buf b;
@@ -366,6 +414,6 @@ TEST(percent_encoding)
 }
 
 TESTS(starts_empty_and_allocates_nothing, appends_of_every_kind, grows_by_doubling,
-	maximum_holds_and_failure_sticks, exact_fit, json_strings, pointer_segments,
-	percent_encoding, base64, fast_ways_agree_with_the_slow, plain_as_far_as_it_goes,
-	hands_its_bytes_over)
+	maximum_holds_and_failure_sticks, failure_sticks_beside_room, exact_fit, json_strings,
+	pointer_segments, percent_encoding, base64, fast_ways_agree_with_the_slow,
+	plain_as_far_as_it_goes, hands_its_bytes_over)

@@ -26,6 +26,7 @@ static int64_t ask_for_all(void)
 	struct job_sizes *sizes = job_sizes_new(api->kube, &api->pool->log);
 	struct duty *self = duty_start("none", nothing, NULL, NULL);
 	int64_t next;
+	size_t asked;
 
 	assert_true(sizes && self);
 	for (size_t i = 0; i <= CROWD; i++) {
@@ -39,6 +40,12 @@ static int64_t ask_for_all(void)
 		list[i] = &many[i];
 	}
 	next = job_sizes_read(sizes, self, list, crowd, CROWD + 1);
+	asked = api_seen_of(api->api, "GET", JOBS_ASKED);
+	if (api_now_ms() < next)
+		(void)job_sizes_read(sizes, self, list, crowd, CROWD + 1);
+	/* Another round in the same second asks for nothing more. */
+	if (api_now_ms() < next)
+		assert_int_equal(api_seen_of(api->api, "GET", JOBS_ASKED), asked);
 	job_sizes_free(sizes);
 	duty_stop(self);
 	return next;
