@@ -41,7 +41,7 @@ static int unknown(
 	char list[200] = "";
 	size_t len = 0;
 
-	for (size_t i = 0; i < n && !meant; i++)
+	for (size_t i = 0; i < n && !meant && len < sizeof(list); i++)
 		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s",
 			i ? ", " : "; known are ", words[i]);
 	return err_set(err, ERR_INVALID, "found the %s \"%.*s\", which means nothing here%s%s%s%s",
