@@ -368,6 +368,50 @@ TEST(test_update_restores)
 	free(live);
 }
 
+/* What is the user's own stays away where he took it away: ours come back all the same. */
+TEST(test_update_restores_into_what_is_gone)
+{
+	static const char *const lists[] = {"spec.volumes", "spec.initContainers",
+		"spec.containers.0.env", "spec.containers.0.volumeMounts"};
+	static const char replace[] =
+		"[{'op':'replace','path':'/spec/containers/0/command','value':['python']},"
+		"{'op':'add','path':'/spec/containers/0/resources/limits/bitfusion.io~1gpu-amount',"
+		"'value':1},{'op':'remove','path':'/metadata/annotations/poolgate.io~1plan'},"
+		"{'op':'remove','path':'/spec/volumes'},{'op':'remove','path':'/spec/"
+		"initContainers'},"
+		"{'op':'remove','path':'/spec/containers/0/env'},"
+		"{'op':'remove','path':'/spec/containers/0/volumeMounts'}]";
+	char *live = fixture_inject(&fix,
+		POD(ON "}",
+			"'volumes':[{'name':'mine','emptyDir':{}},{'name':'more','emptyDir':{}}],"
+			"'initContainers':[{'name':'mine','image':'i'}],"
+			"'containers':[{'name':'a','command':['python'],'env':[{'name':'MINE','"
+			"value':'1'}],"
+			"'volumeMounts':[{'name':'mine','mountPath':'/"
+			"m'},{'name':'more','mountPath':'/n'}],"
+			"'resources':{'limits':{'bitfusion.io/gpu-amount':1}}}]"));
+	char *both = fixture_change(live, replace), *now;
+	cJSON *got, *was = cJSON_Parse(live);
+
+	assert_int_equal(fixture_update(&fix, NULL, live, both), 0);
+	now = fixture_apply(both, fix.patch.data);
+	assert_null(strstr(now, "\"mine\""));
+	assert_null(strstr(now, "\"MINE\""));
+	got = cJSON_Parse(now);
+	for (size_t i = 0; i < COUNT(lists); i++) {
+		int users = i == 0 || i == 3 ? 2 : 1;
+
+		if (cJSON_GetArraySize(at(got, lists[i])) !=
+			cJSON_GetArraySize(at(was, lists[i])) - users)
+			fail_msg("%s: %s", lists[i], now);
+	}
+	cJSON_Delete(got);
+	cJSON_Delete(was);
+	free(now);
+	free(both);
+	free(live);
+}
+
 TEST(test_update_cannot_change_the_request)
 {
 	static const char change[] = "[{\"op\":\"add\",\"path\":\"/spec/containers/0/resources/"
@@ -530,6 +574,7 @@ TEST(test_injection_mode_leaves_the_command)
 
 TESTS_BETWEEN(set_up, tear_down, test_verdicts, test_what_is_injected, test_library_path,
 	test_twice_is_once, test_reinvocation, test_undo_brings_back, test_undo_of_another_pod,
-	test_update_restores, test_update_cannot_change_the_request, test_servers_are_placed,
-	test_one_server, test_full_pool_hides_no_mistake, test_image_that_is_not_set,
+	test_update_restores, test_update_restores_into_what_is_gone,
+	test_update_cannot_change_the_request, test_servers_are_placed, test_one_server,
+	test_full_pool_hides_no_mistake, test_image_that_is_not_set,
 	test_late_container_on_placed_servers, test_injection_mode_leaves_the_command)
