@@ -364,6 +364,32 @@ TEST(test_replica)
 	expect("/readyz", "", 503, "starting");
 }
 
+/* Ready is who serves reviews with a pair and has no trouble. */
+TEST(test_ready)
+{
+	static struct made_pair pair;
+	struct tls_pem cert, key;
+	struct err err = {0};
+	char word[] = "no API";
+	struct fixture f;
+
+	fixture_start(&f, (struct http_config){.workers = 1});
+	plain_listeners_show(&plain, f.server);
+	expect("/readyz", "", 503, "starting");
+	make_pair(&pair, MADE_P256, -60, 3600, 1);
+	cert = made_cert(&pair);
+	key = made_key(&pair);
+	assert_int_equal(tls_identity_load_pem(plain.identity, &cert, &key, &err), 0);
+	expect("/readyz", "", 200, "ok");
+	plain.unready = troubled;
+	expect("/readyz", "", 200, "ok");
+	plain.unready_ctx = word;
+	expect("/readyz", "", 503, "no API");
+	plain_listeners_show(&plain, NULL);
+	expect("/readyz", "", 503, "starting");
+	assert_true(fixture_stop(&f, 3000));
+}
+
 TEST(test_release)
 {
 	take("a");
@@ -402,4 +428,4 @@ TEST(test_release_wrong)
 
 TESTS_BETWEEN(setup, teardown, test_health, test_metrics, test_transport,
 	test_a_server_that_is_shown, test_process, test_metrics_bounded, test_page, test_replica,
-	test_release, test_release_wrong)
+	test_ready, test_ready, test_release, test_release_wrong)
