@@ -135,7 +135,7 @@ static void replica_main(void *arg)
 	plan_keys_free(r->keys);
 	metrics_free(r->metrics);
 	if (r->configs != 0)
-		sim_fail("config", "%u uses of the configuration have no end", r->configs);
+		sim_fail("release", "%u uses of the configuration have no end", r->configs);
 	r->runs = false;
 	r->epoch++;
 	sim_trace(10, "ended");

@@ -133,8 +133,6 @@ static void talk_with(bool tls)
 		any = oom_end();
 		assert_true((rc != 0) == (err.msg[0] != '\0'));
 		assert_true(any || rc == 0);
-		/* Half an answer is none: what is said is said whole, or the server is short of
-		 * memory, and says nothing more. */
 		if (!any)
 			assert_non_null(strstr(t.heard, "\r\n\r\n" METRICS));
 		assert_int_equal(descriptors(), open);
