@@ -73,4 +73,17 @@ TEST(many_models)
 	free(text);
 }
 
-TESTS(nothing, sums_and_models, many_models)
+TEST(no_memory)
+{
+	struct pool_view v = {0};
+	struct pool_status s;
+	struct err err = {0};
+	struct arena a;
+
+	arena_init(&a, 1);
+	assert_int_equal(pool_status_of(&v, &a, &s, &err), ERR_NOMEM);
+	assert_int_equal(err.code, ERR_NOMEM);
+	arena_release(&a);
+}
+
+TESTS(nothing, sums_and_models, many_models, no_memory)
