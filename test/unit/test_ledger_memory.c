@@ -741,6 +741,7 @@ static int take_by(const struct policy *p, const char *namespace, const char *ui
 
 TEST(test_caps_are_over_all_namespaces)
 {
+	uint64_t ticket;
 	size_t n;
 
 	begin("a t4:8000 t4:8000; b t4:8000 t4:8000 t4:8000", 0);
@@ -757,7 +758,10 @@ TEST(test_caps_are_over_all_namespaces)
 	assert_int_equal(take_by(&small, "ward", "u3", "app c 1 10%", false), 0);
 	assert_int_equal(fix.l->ops->release(fix.l, SLICE("u3"), NONE, NONE, &n, &fix.e), 0);
 	assert_int_equal(take_by(&small, "lab", "u4", "app c 1 10%", false), 0);
-	undo(fix.answer.ticket);
+	ticket = fix.answer.ticket;
+	assert_int_equal(take_by(&small, "ward", "u7", "app c 1 10%", false), ERR_REFUSED);
+	assert_non_null(strstr(fix.e.msg, "of which they hold 3 (lab 3), and the pod takes 1"));
+	undo(ticket);
 	small.gpus = UINT32_MAX;
 	small.bytes = 9000 * MB;
 	assert_int_equal(take_by(&small, "ward", "u5", "app c 1 20%", false), ERR_REFUSED);
