@@ -25,10 +25,12 @@
 #define WHOLE "16000000000"
 #define HOLDS(gpu, bytes) "{'id':'" gpu "','bytes':" bytes "}"
 /* The take that wrote it ends with these two digits; more: members, each with a comma behind it. */
-#define CLAIM_WITH(uid, name, state, take, servers, more, gpus)                                    \
-	"{'uid':'" uid "','namespace':'n','name':'" name "','state':'" state                       \
+#define CLAIM_OF(ns, uid, name, state, take, servers, more, gpus)                                  \
+	"{'uid':'" uid "','namespace':'" ns "','name':'" name "','state':'" state                  \
 	"','plan':'0000000000000000','since':'2026-11-21T09:30:00Z','take':'00000000000000" take   \
 	"','servers':[" servers "]," more "'gpus':[" gpus "]}"
+#define CLAIM_WITH(uid, name, state, take, servers, more, gpus)                                    \
+	CLAIM_OF("n", uid, name, state, take, servers, more, gpus)
 #define CLAIM_ON(uid, name, state, servers, gpu, bytes)                                            \
 	CLAIM_WITH(uid, name, state, "aa", servers, "", HOLDS(gpu, bytes))
 #define CLAIM(uid, name, state) CLAIM_ON(uid, name, state, "'a'", "gpu-0", "8000000000")

@@ -115,11 +115,8 @@ TEST(w3_who_is_not_as_the_watch_shows_him)
 /* Of two the one goes first whose namespace holds less, though it is younger. */
 TEST(w5_whose_namespace_holds_less)
 {
-	put("a", STATUS(CLAIM_ON("x1", "x", "bound", "'a'", "gpu-0",
-			 WHOLE) ",{'uid':'x2','namespace':'z','name':'y','state':'bound','plan':'"
-				"0000000000000000','since':'2026-11-21T09:30:00Z','take':'"
-				"00000000000000aa',"
-				"'servers':['a'],'gpus':[{'id':'gpu-1','bytes':" WHOLE "}]}"));
+	put("a", STATUS(CLAIM_ON("x1", "x", "bound", "'a'", "gpu-0", WHOLE) "," CLAIM_OF(
+			 "z", "x2", "y", "bound", "aa", "'a'", "", HOLDS("gpu-1", WHOLE))));
 	pod_put(api, "x", "x1", NULL);
 	pod_put(api, "y", "x2", NULL);
 	pod_namespace(api, "x2", 'z');
@@ -135,11 +132,7 @@ TEST(w5_whose_namespace_holds_less)
 }
 
 #define CLAIM_IN(namespace, uid, server, gpu, bytes)                                               \
-	"{'uid':'" uid "','namespace':'" namespace "','name':'" uid                                \
-						   "','state':'bound','plan':'0000000000000000','" \
-						   "since':'2026-11-21T09:30:00Z','take':'"        \
-						   "00000000000000aa','servers':['" server         \
-						   "'],'gpus':[" HOLDS(gpu, bytes) "]}"
+	CLAIM_OF(namespace, uid, uid, "bound", "aa", "'" server "'", "", HOLDS(gpu, bytes))
 
 /* What each holds is counted on all servers, and for all of its pods that wait. */
 TEST(w5_whose_namespace_holds_less_elsewhere)
