@@ -10,6 +10,8 @@
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 
+#include "test/unit/test.h"
+
 static void must(int rc)
 {
 	if (rc < 0)
@@ -158,4 +160,13 @@ struct tls_pem made_cert(const struct made_pair *p)
 struct tls_pem made_key(const struct made_pair *p)
 {
 	return (struct tls_pem){slice_of(p->key), "tls.key"};
+}
+
+void made_load(const struct made_pair *p, struct tls_identity *id)
+{
+	struct tls_pem cert = made_cert(p), key = made_key(p);
+	struct err err = {0};
+
+	if (tls_identity_load_pem(id, &cert, &key, &err) != 0)
+		fail_msg("%s", err.msg);
 }

@@ -198,15 +198,12 @@ struct accepted {
 static void meet(struct accepted *a, const char *priorities, size_t record)
 {
 	struct made_pair pair;
-	struct tls_pem cert, key;
 	struct err err = {0};
 	int fd[2], rc = -1;
 
 	make_pair(&pair, MADE_P256, -60, 3600, 1);
-	cert = made_cert(&pair);
-	key = made_key(&pair);
 	a->identity = tls_identity_new();
-	assert_int_equal(tls_identity_load_pem(a->identity, &cert, &key, &err), 0);
+	made_load(&pair, a->identity);
 	a->tls = server_tls_new(a->identity);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
 	assert_int_equal(client_socket_accept(fd[0], "peer", a->tls, &a->ours, &err), 0);

@@ -24,14 +24,11 @@ static char record[CLIENT_SOCKET_RECORD], got[CLIENT_SOCKET_RECORD];
 FIXTURE(begin)
 {
 	static struct made_pair pair;
-	struct tls_pem cert, key;
 	int fd = mkstemp(ca_file);
 
 	make_pair(&pair, MADE_P256, -60, 86400, 1);
-	cert = made_cert(&pair);
-	key = made_key(&pair);
 	identity = tls_identity_new();
-	assert_int_equal(tls_identity_load_pem(identity, &cert, &key, NULL), 0);
+	made_load(&pair, identity);
 	server_tls = server_tls_new(identity);
 	assert_non_null(server_tls);
 	assert_int_equal(write(fd, pair.cert, strlen(pair.cert)), strlen(pair.cert));

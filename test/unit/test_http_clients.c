@@ -51,12 +51,11 @@ static int load(struct tls_trust *t, const char *pem, const char *name, struct e
 
 static void start(void)
 {
-	struct tls_pem cert = made_cert(&server), key = made_key(&server);
 	id = tls_identity_new();
 	trust = tls_trust_new();
 	assert_non_null(id);
 	assert_non_null(trust);
-	assert_int_equal(tls_identity_load_pem(id, &cert, &key, NULL), 0);
+	made_load(&server, id);
 	assert_int_equal(load(trust, ca.cert, NULL, NULL), 0);
 	fixture_start(&f, (struct http_config){.workers = 1, .identity = id, .clients = trust});
 	atomic_store(&f.gate, true);

@@ -57,8 +57,7 @@ FIXTURE(tear_down)
 
 static void load(const struct made_pair *pair)
 {
-	struct tls_pem cert = made_cert(pair), key = made_key(pair);
-	assert_int_equal(tls_identity_load_pem(id, &cert, &key, NULL), 0);
+	made_load(pair, id);
 }
 
 /* A server with the first pair. */

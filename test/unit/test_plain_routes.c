@@ -335,8 +335,6 @@ static const char *troubled(void *ctx)
 TEST(test_replica)
 {
 	static struct made_pair pair;
-	struct tls_pem cert, key;
-	struct err err = {0};
 	char word[] = "no \"API\"", before[CLOCK_TEXT_SIZE], after[CLOCK_TEXT_SIZE];
 	struct http_reply reply;
 	const char *now;
@@ -344,9 +342,7 @@ TEST(test_replica)
 	expect("/v1/decisions", "", 200,
 		"\"leads\":false,\"certificateUntil\":\"\",\"trouble\":\"\",\"decisions\":");
 	make_pair(&pair, MADE_P256, -60, 3600, 1);
-	cert = made_cert(&pair);
-	key = made_key(&pair);
-	assert_int_equal(tls_identity_load_pem(plain.identity, &cert, &key, &err), 0);
+	made_load(&pair, plain.identity);
 	metric_set(plain.metrics, M_LEADER, 0, 0, 1);
 	plain.unready = troubled;
 	plain.unready_ctx = word;
@@ -368,8 +364,6 @@ TEST(test_replica)
 TEST(test_ready)
 {
 	static struct made_pair pair;
-	struct tls_pem cert, key;
-	struct err err = {0};
 	char word[] = "no API";
 	struct fixture f;
 
@@ -377,9 +371,7 @@ TEST(test_ready)
 	plain_listeners_show(&plain, f.server);
 	expect("/readyz", "", 503, "starting");
 	make_pair(&pair, MADE_P256, -60, 3600, 1);
-	cert = made_cert(&pair);
-	key = made_key(&pair);
-	assert_int_equal(tls_identity_load_pem(plain.identity, &cert, &key, &err), 0);
+	made_load(&pair, plain.identity);
 	expect("/readyz", "", 200, "ok");
 	plain.unready = troubled;
 	expect("/readyz", "", 200, "ok");
@@ -428,4 +420,4 @@ TEST(test_release_wrong)
 
 TESTS_BETWEEN(setup, teardown, test_health, test_metrics, test_transport,
 	test_a_server_that_is_shown, test_process, test_metrics_bounded, test_page, test_replica,
-	test_ready, test_ready, test_release, test_release_wrong)
+	test_ready, test_release, test_release_wrong)

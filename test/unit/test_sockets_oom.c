@@ -20,14 +20,11 @@ static struct tls_identity *identity;
 FIXTURE(begin)
 {
 	static struct made_pair pair;
-	struct tls_pem cert, key;
 	int fd = mkstemp(ca_file);
 
 	make_pair(&pair, MADE_P256, -60, 86400, 1);
-	cert = made_cert(&pair);
-	key = made_key(&pair);
 	identity = tls_identity_new();
-	assert_int_equal(tls_identity_load_pem(identity, &cert, &key, NULL), 0);
+	made_load(&pair, identity);
 	assert_int_equal(write(fd, pair.cert, strlen(pair.cert)), strlen(pair.cert));
 	return close(fd);
 }

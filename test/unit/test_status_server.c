@@ -301,12 +301,9 @@ TEST(answers_over_tls)
 	struct status_app over = app;
 	int fd = mkstemp(file), silent;
 	struct status_server *s;
-	struct tls_pem cert, key;
 
 	make_pair(&pair, MADE_P256, -60, 86400, 1);
-	cert = made_cert(&pair);
-	key = made_key(&pair);
-	assert_int_equal(tls_identity_load_pem(identity, &cert, &key, NULL), 0);
+	made_load(&pair, identity);
 	assert_int_equal(write(fd, pair.cert, strlen(pair.cert)), strlen(pair.cert));
 	(void)close(fd);
 	over.tls = tls;

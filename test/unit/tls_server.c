@@ -12,13 +12,12 @@ struct tls_server {
 
 struct tls_server *tls_server_start(const struct made_pair *pair, unsigned *ret_port)
 {
-	struct tls_pem cert = made_cert(pair), key = made_key(pair);
 	struct tls_server *s = calloc(1, sizeof(*s));
 
 	assert_non_null(s);
 	s->id = tls_identity_new();
 	assert_non_null(s->id);
-	assert_int_equal(tls_identity_load_pem(s->id, &cert, &key, NULL), 0);
+	made_load(pair, s->id);
 	fixture_start(&s->f, (struct http_config){.workers = 1, .identity = s->id});
 	*ret_port = http_server_port(s->f.server);
 	return s;
