@@ -98,9 +98,9 @@ inject-roundtrip:
 	$(SUB) programs
 	@POOLGATE=$(BUILD)/poolgate $(PYTHON) -B test/integration/roundtrip.py $(or $N,300) $(or $(SEED),1)
 
-# The golden cases as files, for the test of them that is written in C.
+# The golden cases as files, for the tests of them that are written in C.
 GOLDEN := build/golden/made
-$(BUILD)/test/unit/test_golden_oom: | $(GOLDEN)
+$(BUILD)/test/unit/test_golden_oom $(BUILD)/test/unit/test_answers: | $(GOLDEN)
 $(GOLDEN): $(wildcard $(addprefix test/,golden/*.py golden/pods.json golden/*/* golden/*/*/* oracle/*.py lib/pods.py lib/reviews.py) \
 	manifests/examples/*.yaml)
 	$(call say,MAKE,$(@D))

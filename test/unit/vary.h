@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A JSON document in all its small changes, one at a time: each member and element gone, or of
+ * another kind; each text one byte long, or one longer; each number the next, its negative, or
+ * zero; each element twice, and each two neighbours in each other's place. */
+#ifndef TEST_UNIT_VARY_H
+#define TEST_UNIT_VARY_H
+
+#include <stddef.h>
+
+struct cJSON;
+
+/* Calls `each` while the document is changed, for one change of `step`, beginning with change
+ * number `first`, which counts from 0. Afterwards it is as it was. Returns how many changes there
+ * are. */
+size_t vary(struct cJSON *document, size_t first, size_t step, void (*each)(void *ctx), void *ctx);
+
+#endif
