@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the laws of waiting over thousands of made-up pools and crowds: order, all or none, no GPU
- * promised twice, nobody waits for what lies free, nobody starves; and each allocation fails once.
- */
+ * promised twice, nobody waits for what lies free, nobody starves; and what is decided is what it
+ * was before (kept.h). */
 #include "webhook/core/pod/queue_read.h"
 
+#include "test/unit/kept.h"
 #include "test/unit/pool_fixture.h"
 #include "test/unit/test.h"
 
@@ -259,17 +260,55 @@ static void check_idle(struct world *x)
 	}
 }
 
+/* In groups of so many seeds. */
+#define TOGETHER 30
+
+static void keep_group(uint32_t seed)
+{
+	char name[16];
+
+	if (seed % TOGETHER > 0)
+		return;
+	(void)snprintf(name, sizeof(name), "%u", seed);
+	kept_group(name);
+}
+
+/* What was decided, and why. */
+static void keep_round(struct world *x)
+{
+	struct queue_round r;
+
+	assert_int_equal(queue_decide(&x->w, x->pods, x->n, true, &x->arena, &r, NULL), 0);
+	for (size_t i = 0; i < x->n; i++) {
+		const struct queue_entry *e = &r.entries[i];
+
+		kept_say("%d %zu %zu %.*s", (int)e->verdict, e->place, e->before, (int)e->why.len,
+			e->why.at ? e->why.at : "");
+		for (size_t k = 0; k < e->where.n_holds; k++)
+			kept_say("%zu/%zu %llu", e->where.holds[k].server, e->where.holds[k].gpu,
+				(unsigned long long)e->where.holds[k].bytes);
+	}
+	for (size_t i = 0; i < r.n_keep; i++)
+		kept_say("%.*s: %zu/%zu %llu", (int)r.keep[i].uid.len, r.keep[i].uid.at,
+			r.keep[i].server, r.keep[i].gpu, (unsigned long long)r.keep[i].bytes);
+	kept_say("head %zd, %zu start, %zu wait, next %lld", (ssize_t)r.head, r.n_start, r.depth,
+		(long long)r.next_ms);
+}
+
 TEST(all_or_none_nothing_twice_nothing_idle)
 {
 	size_t started = 0, kept = 0;
 
+	kept_begin("queue");
 	for (uint32_t seed = 0; seed < 3000; seed++) {
 		struct world x;
 		unsigned rounds = 0;
 
 		make_world(&x, seed);
+		keep_group(seed);
 		do {
 			decide(&x);
+			keep_round(&x);
 			check_gangs(&x);
 			if (x.round.n_start == 0)
 				check_idle(&x);
@@ -279,7 +318,10 @@ TEST(all_or_none_nothing_twice_nothing_idle)
 			assert_true(++rounds < 2 * PODS_MAX);
 		} while (x.round.n_start);
 		release_world(&x);
+		if (seed % TOGETHER == TOGETHER - 1)
+			kept_group_end();
 	}
+	kept_end();
 	assert_true(started > 10000 && kept > 300);
 }
 
