@@ -6,6 +6,9 @@
  *       --only 11:9-10    seeds that leave 9 or 10 when divided by 11
  *   sim --trace N [--without kill,trap] [--pods N] [--salt N]
  *                                       one seed, or less of it, with every event
+ *   sim --steady FILE [--seeds N]       runs that leave nothing to the scheduler say what they said
+ *                                       when FILE was written; --anew: writes it. With --steadily
+ *                                       --without trap --trace N shows what is said
  *   sim --small ...                     every way that a small world can go (sim_small.c)
  *   sim --faithful [--pool FILE ...]    the model API server alone (sim_faithful.c)
  *   sim --twice N                       this many seeds twice: the hashes must be the same */
@@ -123,10 +126,11 @@ static uint64_t next_from(uint64_t seed)
 	return seed;
 }
 
-/* shrink: of the first that fails a smaller run is sought. */
-static int many(uint64_t first, uint64_t n, double seconds, int jobs, bool go_on, bool shrink)
+/* shrink: of the first that fails a smaller run is sought. each: may be NULL; how each of n went.
+ */
+static int many(uint64_t first, uint64_t n, double seconds, int jobs, bool go_on, bool shrink,
+	const struct sim_cut *cut, struct sim_result *each)
 {
-	static const struct sim_cut whole;
 	struct sim_result failure = {0};
 	double start = now_s(), took;
 	uint64_t next = next_from(first);
@@ -140,7 +144,7 @@ static int many(uint64_t first, uint64_t n, double seconds, int jobs, bool go_on
 		if (more && busy < jobs) {
 			for (slot = 0; running[slot]; slot++)
 				;
-			running[slot] = begin(slot, next, &whole, false);
+			running[slot] = begin(slot, next, cut, false);
 			next = next_from(next + 1);
 			busy++;
 			continue;
@@ -152,6 +156,8 @@ static int many(uint64_t first, uint64_t n, double seconds, int jobs, bool go_on
 			continue;
 		busy--;
 		add(&t, &results[slot]);
+		if (each)
+			each[results[slot].seed - first] = results[slot];
 		if (results[slot].failed) {
 			if (failed++ == 0)
 				failure = results[slot];
@@ -169,7 +175,7 @@ static int many(uint64_t first, uint64_t n, double seconds, int jobs, bool go_on
 		(unsigned long long)t.events, (unsigned long long)t.pods, (unsigned long long)t.yes,
 		(unsigned long long)t.no, (unsigned long long)t.calls, (unsigned long long)t.kills);
 	if (failed && shrink)
-		sim_shrink(&failure, &whole);
+		sim_shrink(&failure, cut);
 	return failed ? 1 : 0;
 }
 
@@ -213,68 +219,98 @@ static int twice(uint64_t first, uint64_t n)
 	return 0;
 }
 
+/* Runs in which nothing is left to the scheduler, against what they said before. */
+static int steady(uint64_t n, int jobs, const char *file, bool anew)
+{
+	struct sim_cut cut = {0};
+	struct sim_result *each = calloc(n, sizeof(*each));
+	size_t others;
+
+	sim_steady = true;
+	/* It comes at a number of locks. */
+	if (!each || !sim_cut_read("trap", &cut.without) ||
+		many(1, n, 0, jobs, true, false, &cut, each) != 0)
+		return 1;
+	others = steady_compare(each, n, file, anew);
+	free(each);
+	if (others > 0)
+		(void)printf(
+			"%zu of %llu runs say something else than in %s: docs/testing.md, Kept "
+			"answers, says how to see what, and how to keep it\n",
+			others, (unsigned long long)n, file);
+	return others > 0;
+}
+
+struct options {
+	uint64_t first, seeds, trace, same, jobs;
+	double seconds;
+	bool go_on, shrink, anew;
+	const char *steady;
+	struct sim_cut cut;
+};
+
+static bool read_flag(struct options *o, const char *name)
+{
+	const struct {
+		const char *name;
+		bool *flag;
+	} flags[] = {{"--go-on", &o->go_on}, {"--shrink", &o->shrink}, {"--slips", &slips_on},
+		{"--lean", &lean_on}, {"--anew", &o->anew}, {"--steadily", &sim_steady}};
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		if (strcmp(name, flags[i].name) == 0)
+			return *flags[i].flag = true;
+	return false;
+}
+
+static bool read_option(struct options *o, const char *name, const char *value)
+{
+	const struct {
+		const char *name;
+		uint64_t *number;
+	} numbers[] = {{"--first", &o->first}, {"--seeds", &o->seeds}, {"--trace", &o->trace},
+		{"--twice", &o->same}, {"--jobs", &o->jobs}, {"--pods", &o->cut.pods},
+		{"--salt", &o->cut.salt}};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (strcmp(name, numbers[i].name) == 0) {
+			*numbers[i].number = strtoull(value, NULL, 10);
+			return true;
+		}
+	if (strcmp(name, "--seconds") == 0)
+		o->seconds = strtod(value, NULL);
+	else if (strcmp(name, "--steady") == 0)
+		o->steady = value;
+	else if (strcmp(name, "--without") == 0)
+		return sim_cut_read(value, &o->cut.without);
+	else
+		return strcmp(name, "--only") == 0 &&
+		       sscanf(value, "%llu:%llu-%llu", &only.of, &only.from, &only.to) == 3 &&
+		       only.from <= only.to && only.to < only.of;
+	return true;
+}
+
 int main(int argc, char **argv)
 {
-	uint64_t first = 1, seeds = UINT64_MAX, trace = 0, same = 0;
-	double seconds = 0;
-	int jobs = 1;
-	bool go_on = false, shrink = false, small = argc > 1 && strcmp(argv[1], "--small") == 0,
-	     faithful = argc > 1 && strcmp(argv[1], "--faithful") == 0;
-	struct sim_cut cut = {0};
+	struct options o = {.first = 1, .seeds = UINT64_MAX, .jobs = 1};
+	const char *mode = argc > 1 ? argv[1] : "";
+	bool small = strcmp(mode, "--small") == 0, faithful = strcmp(mode, "--faithful") == 0;
+	int jobs;
 
 	for (int i = 1; i < argc && !small && !faithful; i++) {
-		uint64_t n = i + 1 < argc ? strtoull(argv[i + 1], NULL, 10) : 0;
-
-		if (strcmp(argv[i], "--go-on") == 0) {
-			go_on = true;
+		if (read_flag(&o, argv[i]))
 			continue;
-		}
-		if (strcmp(argv[i], "--shrink") == 0) {
-			shrink = true;
-			continue;
-		}
-		if (strcmp(argv[i], "--slips") == 0) {
-			slips_on = true;
-			continue;
-		}
-		if (strcmp(argv[i], "--lean") == 0) {
-			lean_on = true;
-			continue;
-		}
-		if (strcmp(argv[i], "--first") == 0)
-			first = n;
-		else if (strcmp(argv[i], "--seeds") == 0)
-			seeds = n;
-		else if (strcmp(argv[i], "--seconds") == 0)
-			seconds = (double)n;
-		else if (strcmp(argv[i], "--jobs") == 0)
-			jobs = n >= 1 && n <= JOBS_MAX ? (int)n : 1;
-		else if (strcmp(argv[i], "--trace") == 0)
-			trace = n;
-		else if (strcmp(argv[i], "--twice") == 0)
-			same = n;
-		else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc &&
-			 sscanf(argv[i + 1], "%llu:%llu-%llu", &only.of, &only.from, &only.to) ==
-				 3 &&
-			 only.from <= only.to && only.to < only.of)
-			;
-		else if (strcmp(argv[i], "--pods") == 0)
-			cut.pods = n;
-		else if (strcmp(argv[i], "--salt") == 0)
-			cut.salt = n;
-		else if (strcmp(argv[i], "--without") == 0 && i + 1 < argc &&
-			 sim_cut_read(argv[i + 1], &cut.without))
-			;
-		else
+		if (i + 1 == argc || !read_option(&o, argv[i], argv[i + 1]))
 			return fprintf(stderr,
 				       "sim: %s: expected --first, --seeds, --seconds, --jobs, "
 				       "--trace, --twice, --go-on, --shrink, --slips, --lean, "
-				       "--pods, --salt, --only "
+				       "--pods, --salt, --steady FILE, --anew, --steadily, --only "
 				       "11:9-10, or --without and names of faults\n",
 				       argv[i]),
 			       2;
 		i++;
 	}
+	jobs = o.jobs >= 1 && o.jobs <= JOBS_MAX ? (int)o.jobs : 1;
 	results = mmap(NULL, JOBS_MAX * sizeof(*results), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (results == MAP_FAILED)
@@ -284,11 +320,13 @@ int main(int argc, char **argv)
 		return faithful_main(argc - 2, argv + 2);
 	if (small)
 		return small_main(argc - 2, argv + 2);
-	if (trace)
-		return traced(trace, &cut);
-	if (same)
-		return twice(first, same);
-	if (seeds == UINT64_MAX && seconds <= 0)
-		seeds = 100;
-	return many(first, seeds, seconds, jobs, go_on, shrink);
+	if (o.trace)
+		return traced(o.trace, &o.cut);
+	if (o.same)
+		return twice(o.first, o.same);
+	if (o.seeds == UINT64_MAX && o.seconds <= 0)
+		o.seeds = 100;
+	if (o.steady)
+		return steady(o.seeds, jobs, o.steady, o.anew);
+	return many(o.first, o.seeds, o.seconds, jobs, o.go_on, o.shrink, &o.cut, NULL);
 }

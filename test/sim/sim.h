@@ -74,6 +74,7 @@ _Noreturn void sim_fail(const char *law, const char *fmt, ...)
 /* What a run tells the process that began it. */
 struct sim_result {
 	uint64_t seed, hash, steps, switches, events, pods, yes, no, calls, kills;
+	uint64_t said, n_said; /* a digest of what was said outside, and how much that was */
 	int64_t virtual_us;
 	uint64_t faults; /* that it had, as a set of bits */
 	int failed;      /* 0: the run went well */
@@ -111,6 +112,18 @@ void sim_salt(uint64_t salt);
 
 /* Whoever naps is kept from going on. */
 extern bool sim_naps;
+
+/* ---- sim_steady.c ---- */
+
+/* Who goes on is not left to chance: each goes on until it waits, and those who are ready go in
+ * their order. What replicas say outside then follows from the seed and from what they decide,
+ * however many locks they take. */
+extern bool sim_steady;
+/* Something is said outside. Nothing happens in a run that is not steady. */
+void sim_said(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Seeds whose runs are over, in their order, against a file that was written by the same; anew: it
+ * is written. Returns how many are others. */
+size_t steady_compare(const struct sim_result *runs, size_t n, const char *file, bool anew);
 
 /* ---- sim.c ---- */
 

@@ -119,6 +119,26 @@ static void start_parts(struct replica *r, int owner)
 		sim_fail("simulator", "a replica cannot start: %s", err.msg);
 }
 
+/* What it counted. */
+static void replica_said(const struct replica *r)
+{
+	struct buf b;
+
+	if (!sim_steady)
+		return;
+	buf_init(&b, 1 << 20);
+	metrics_render(r->metrics, &b);
+	sim_said("r%d: %s", (int)(r - replica), b.data);
+	buf_release(&b);
+}
+
+void replicas_said(void)
+{
+	for (int i = 1; i <= REPLICAS_MAX; i++)
+		if (replica[i].runs && replica[i].metrics)
+			replica_said(&replica[i]);
+}
+
 static void replica_main(void *arg)
 {
 	struct replica *r = arg;
@@ -133,6 +153,7 @@ static void replica_main(void *arg)
 	admission_free(r->admission);
 	cluster_free(r->cluster);
 	plan_keys_free(r->keys);
+	replica_said(r);
 	metrics_free(r->metrics);
 	if (r->configs != 0)
 		sim_fail("release", "%u uses of the configuration have no end", r->configs);
@@ -302,6 +323,8 @@ static void worker(void *arg)
 	sim_point();
 	sent = !v->gone && http_now_ms() < req.deadline_ms;
 	req.status = reply.status;
+	sim_said("r%d: %s: %u %d %s", (int)(r - replica), v->a->name, reply.status, sent,
+		reply.body ? reply.body : "");
 	if (sent)
 		judge(v, &reply, true);
 	admission_queued(r->admission, &req, sent);
@@ -380,6 +403,7 @@ static void open_letter(void *arg)
 	free(req.body);
 	/* Without memory it has none. */
 	l->answer = reply.body ? reply.body : strdup("");
+	sim_said("r%d: %s: %s", (int)(l->r - replica), l->path, l->answer);
 	l->r->busy--;
 	sim_wake(&l->r->busy);
 	sim_wake(l);

@@ -498,5 +498,7 @@ void store_carry_out(struct request *r)
 	} else {
 		list(r, t.kind, strchr(r->path, '?'));
 	}
+	sim_said("%s: %s %s %ld %s", who_writes(r), r->method, r->path, r->status,
+		r->body ? r->body : "");
 	cJSON_Delete(body);
 }

@@ -55,5 +55,6 @@ void sim_run(uint64_t seed, bool trace)
 		laws_queue(chaos_calm());
 	}
 	run_calm();
+	replicas_said();
 	sim_done();
 }

@@ -203,13 +203,13 @@ static void wake_due(void)
 	s.next_wake = next;
 }
 
-/* In a small world who is left keeps his place in the queue. */
+/* In a small world, and in a steady one, who is left keeps his place in the queue. */
 static struct task *take_ready(size_t i)
 {
 	struct task *t = s.ready[i];
 
 	s.n_ready--;
-	if (sim_small)
+	if (sim_small || sim_steady)
 		memmove(&s.ready[i], &s.ready[i + 1], (s.n_ready - i) * sizeof(s.ready[0]));
 	else
 		s.ready[i] = s.ready[s.n_ready];
@@ -234,7 +234,9 @@ static struct task *choose(void)
 			wake_due();
 		if (s.n_ready == 0)
 			continue;
-		i = sim_small ? small_choose(SWITCH, (unsigned)s.n_ready) : sim_below(s.n_ready);
+		i = sim_small    ? small_choose(SWITCH, (unsigned)s.n_ready)
+		    : sim_steady ? 0
+				 : sim_below(s.n_ready);
 		t = take_ready(i);
 		if (s.process[t->owner].frozen_until <= s.now)
 			return t;
@@ -385,7 +387,7 @@ static void point(void)
 		go_on_with(i - 1);
 		return;
 	}
-	if (sim_below(s.preempt) != 0)
+	if (sim_steady || sim_below(s.preempt) != 0)
 		return;
 	s.now += (int64_t)sim_below(STEP_US);
 	/* Now and then a thread gets no processor for long. */

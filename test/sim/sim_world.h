@@ -50,6 +50,8 @@ enum verdict replica_review(int owner, struct attempt *a, int64_t timeout_us);
 /* What it answers to this review, at /mutate or /validate; NULL: it is not ready, or dies. The
  * caller frees it. */
 char *replica_answer(int owner, const char *path, const char *body);
+/* What those that run have counted is said (sim_steady.c). */
+void replicas_said(void);
 
 /* ---- sim_pods.c ---- */
 
