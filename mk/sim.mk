@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The simulator: the product's own objects, linked with threads, clocks and random numbers that follow a seed (test/sim/README.md).
 
-.PHONY: sim sim-test sim-faithful sim-record sim-mutants sim-exhaustive sim-program
+.PHONY: sim sim-test sim-steady sim-faithful sim-record sim-mutants sim-exhaustive sim-program
 
 SEEDS ?=
 SEED ?=
@@ -41,8 +41,16 @@ endif
 sim-test:
 	@tools/setup build test
 	$(SUB) sim-program scale-program
+	@$(SIM) --steady test/sim/steady.txt --seeds $(STEADY_SEEDS) --jobs $(JOBS)
 	@test/sim/run $(SIM) $(JOBS) $(if $(filter-out undefined file,$(origin SECONDS)),$(SECONDS),60)
 	@$(SIM_SCALE) --servers 100 --pods 10000 --load 1.2 --watch-ms 500 --replicas 1,3 --twice
+
+# What steady runs say, beside what they said when test/sim/steady.txt was written; UPDATE=1 writes it.
+STEADY_SEEDS := 150
+sim-steady:
+	@tools/setup build test
+	$(SUB) sim-program
+	@$(SIM) --steady test/sim/steady.txt --seeds $(STEADY_SEEDS) --jobs $(JOBS) $(if $(UPDATE),--anew)
 
 # The model API server against recorded answers of a real one.
 sim-faithful:

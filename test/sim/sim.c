@@ -235,8 +235,8 @@ static int steady(uint64_t n, int jobs, const char *file, bool anew)
 	free(each);
 	if (others > 0)
 		(void)printf(
-			"%zu of %llu runs say something else than in %s: docs/testing.md, Kept "
-			"answers, says how to see what, and how to keep it\n",
+			"%zu of %llu runs say something else than when %s was written: "
+			"docs/testing.md#kept-answers says how to see what, and how to keep it\n",
 			others, (unsigned long long)n, file);
 	return others > 0;
 }

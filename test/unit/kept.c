@@ -16,8 +16,10 @@ static struct {
 
 void kept_begin(const char *file)
 {
+	const char *update = getenv("UPDATE");
+
 	memset(&kept, 0, sizeof(kept));
-	kept.update = getenv("UPDATE") != NULL;
+	kept.update = update && *update;
 	snprintf(kept.path, sizeof(kept.path), "test/unit/kept/%s.txt", file);
 	kept.file = fopen(kept.path, kept.update ? "w" : "r");
 	if (!kept.file)
@@ -95,6 +97,21 @@ void kept_say(const char *fmt, ...)
 	va_end(args);
 	assert_in_range(n, 0, sizeof(text) - 1);
 	kept_text(text);
+}
+
+void kept_slice(const char *name, struct slice s)
+{
+	char *text = strndup(s.at ? s.at : "", s.len);
+
+	assert_non_null(text);
+	kept_say("%s: %zu bytes%s", name, s.len, s.at ? "" : ", absent");
+	kept_text(text);
+	free(text);
+}
+
+void kept_err(int rc, const struct err *err)
+{
+	kept_say("%d %s %s: %s", rc, err->reason, err->path, err->msg);
 }
 
 bool kept_shows(void)

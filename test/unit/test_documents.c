@@ -26,19 +26,9 @@
 
 #define ARENA_MAX (64u << 20)
 
-static void say_slice(const char *what, struct slice s)
-{
-	kept_say("%s %d %.*s", what, s.at != NULL, (int)s.len, s.at ? s.at : "");
-}
-
 static void say_word(const char *what, const char *word)
 {
 	kept_say("%s %s", what, word ? word : "(none)");
-}
-
-static void say_err(int rc, const struct err *err)
-{
-	kept_say("%d %s %s: %s", rc, err->reason, err->path, err->msg);
 }
 
 /* The text as JSON, given to `say`, where it is some. */
@@ -70,7 +60,7 @@ static void say_settings(struct slice text)
 
 	arena_init(&s.arena, ARENA_MAX);
 	rc = settings_text(&s, "/folder/poolgate.yaml", text, &err);
-	say_err(rc, &err);
+	kept_err(rc, &err);
 	if (rc == 0) {
 		say_word("listen", s.listen);
 		say_word("plain", s.listen_plain);
@@ -98,7 +88,7 @@ static void say_settings(struct slice text)
 
 static void say_profile(int rc, const struct profile *p, const struct err *err)
 {
-	say_err(rc, err);
+	kept_err(rc, err);
 	if (rc == 0)
 		kept_say("%.*s %016llx, %zu clients", (int)p->name.len, p->name.at,
 			(unsigned long long)p->hash, p->n_clients);
@@ -115,7 +105,7 @@ static void say_launchers(struct slice text)
 	arena_init(&a, ARENA_MAX);
 	rc = yaml_parse(&a, "profile.yaml", text, YAML_NO_ALIASES, &docs, &err);
 	if (rc != 0)
-		say_err(rc, &err);
+		kept_err(rc, &err);
 	for (const struct yaml_doc *d = docs.first; d; d = d->next) {
 		err_clear(&err);
 		rc = launcher_load(d->root, &a, &p, &err);
@@ -184,7 +174,7 @@ static void say_pool(struct slice text)
 	buf_init(&warnings, 1 << 20);
 	buf_init(&out, 1 << 20);
 	rc = gpu_servers_parse(text, "pool.yaml", &a, &inv, &warnings, &err);
-	say_err(rc, &err);
+	kept_err(rc, &err);
 	if (warnings.len)
 		kept_text(warnings.data);
 	if (rc == 0) {
@@ -211,9 +201,9 @@ static void say_policy_json(const struct json *j, struct arena *a)
 	struct err err = {0};
 	int rc = policy_read(j, json_root(j), a, &p, &err);
 
-	say_err(rc, &err);
+	kept_err(rc, &err);
 	err_clear(&err);
-	say_err(policy_check_keys(j, json_root(j), a, &err), &err);
+	kept_err(policy_check_keys(j, json_root(j), a, &err), &err);
 	if (rc != 0)
 		return;
 	kept_say("%s %d %u %u %d %u %d %d", p.name, p.inject, p.share, p.percent, p.priority,
@@ -254,13 +244,13 @@ static void say_manifest(const struct json *j, struct arena *a)
 		struct image_manifest m = {0};
 		struct err err = {0};
 
-		say_err(image_manifest_read(
-				j, slice_of(types[i / 2]), i % 2 ? ~0u : 1u, a, &m, &err),
+		kept_err(image_manifest_read(
+				 j, slice_of(types[i / 2]), i % 2 ? ~0u : 1u, a, &m, &err),
 			&err);
-		say_slice("config", m.config.digest);
+		kept_slice("config", m.config.digest);
 		for (size_t k = 0; k < m.n_parts; k++) {
-			say_slice("part", m.parts[k].digest);
-			say_slice("of", m.parts[k].arch);
+			kept_slice("part", m.parts[k].digest);
+			kept_slice("of", m.parts[k].arch);
 		}
 	}
 }
@@ -274,20 +264,20 @@ static void say_image_json(const struct json *j, struct arena *a)
 	struct err err = {0};
 
 	say_manifest(j, a);
-	say_err(image_config_read(j, a, &c, &err), &err);
-	say_slice("os", c.os);
-	say_slice("arch", c.arch);
+	kept_err(image_config_read(j, a, &c, &err), &err);
+	kept_slice("os", c.os);
+	kept_slice("arch", c.arch);
 	for (size_t i = 0; i < c.start.n_entrypoint; i++)
-		say_slice("entrypoint", c.start.entrypoint[i]);
+		kept_slice("entrypoint", c.start.entrypoint[i]);
 	for (size_t i = 0; i < c.start.n_cmd; i++)
-		say_slice("cmd", c.start.cmd[i]);
+		kept_slice("cmd", c.start.cmd[i]);
 	for (size_t k = 0; k < COUNT(names); k++) {
 		struct pull_logins got = {0};
 
 		pull_config_find(j, json_root(j), &names[k], a, &got);
 		for (size_t i = 0; i < got.n; i++) {
-			say_slice("user", got.list[i].user);
-			say_slice("password", got.list[i].password);
+			kept_slice("user", got.list[i].user);
+			kept_slice("password", got.list[i].password);
 			kept_say("%zu", got.list[i].path);
 		}
 	}
@@ -300,11 +290,11 @@ static void say_image(struct slice text)
 	struct arena a;
 
 	arena_init(&a, ARENA_MAX);
-	say_err(image_name_read(text, &a, &n, &err), &err);
-	say_slice("host", n.host);
-	say_slice("repository", n.repository);
-	say_slice("tag", n.tag);
-	say_slice("digest", n.digest);
+	kept_err(image_name_read(text, &a, &n, &err), &err);
+	kept_slice("host", n.host);
+	kept_slice("repository", n.repository);
+	kept_slice("tag", n.tag);
+	kept_slice("digest", n.digest);
 	arena_release(&a);
 	with_json(text, say_image_json);
 }
@@ -333,12 +323,12 @@ static void say_server_json(const struct json *j, struct arena *a)
 	struct err err = {0};
 	int rc = server_object_read(j, json_root(j), a, &o, &err);
 
-	say_err(rc, &err);
+	kept_err(rc, &err);
 	if (rc != 0)
 		return;
 	say_object(&o);
 	err_clear(&err);
-	say_err(server_object_inventory(&o, a, &server, &err), &err);
+	kept_err(server_object_inventory(&o, a, &server, &err), &err);
 	kept_say("%zu GPUs, %d %d", server.n_gpus, server.drain, server.guarded);
 	kept_say("%d", server_status_from_spec(&o, a));
 	kept_say("%d", server_usage_advance(&o, INT64_C(1795600000000), a));
@@ -373,7 +363,7 @@ static void say_inventory_json(const struct json *j, struct arena *a)
 	char *copy;
 	int rc = probe_inventory_read(j, a, &inv, &err);
 
-	say_err(rc, &err);
+	kept_err(rc, &err);
 	if (rc != 0)
 		return;
 	kept_say("%d %lld %lld %s", (int)inv.state, (long long)inv.age_s,
@@ -415,7 +405,7 @@ static void say_server_profile(struct slice text)
 
 	arena_init(&a, ARENA_MAX);
 	rc = server_profile_read("p.yaml", text, &a, &p, &err);
-	say_err(rc, &err);
+	kept_err(rc, &err);
 	if (rc == 0) {
 		kept_say("%s %d %u %d %lld %lld %lld %d %d %016llx", p.name, (int)p.mode, p.port,
 			p.inherits, (long long)p.readiness_ms, (long long)p.linger_ms,
@@ -426,11 +416,11 @@ static void say_server_profile(struct slice text)
 		say_word("control", p.mps_control);
 		say_word("pipe", p.mps_pipe);
 		for (size_t i = 0; i < p.n_argv; i++)
-			say_slice("word", p.argv[i]);
+			kept_slice("word", p.argv[i]);
 		for (size_t i = 0; i < p.n_env; i++)
-			say_slice(p.env[i].name, p.env[i].value);
+			kept_slice(p.env[i].name, p.env[i].value);
 		for (size_t i = 0; i < p.n_accounts; i++)
-			say_slice("account", p.accounts[i]);
+			kept_slice("account", p.accounts[i]);
 	}
 	arena_release(&a);
 }

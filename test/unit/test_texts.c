@@ -15,21 +15,6 @@
 #include "test/unit/kept.h"
 #include "test/unit/test.h"
 
-static void say_slice(const char *what, struct slice s)
-{
-	char *text = strndup(s.at ? s.at : "", s.len);
-
-	assert_non_null(text);
-	kept_say("%s %zu %d", what, s.len, s.at != NULL);
-	kept_text(text);
-	free(text);
-}
-
-static void say_err(int rc, const struct err *err)
-{
-	kept_say("%d %s %s: %s", rc, err->reason, err->path, err->msg);
-}
-
 /* ---- JSON ---- */
 
 static void say_json(struct slice text)
@@ -39,7 +24,7 @@ static void say_json(struct slice text)
 	char *copy;
 	int rc = json_read_copy(&j, text.at, text.len, 1000, &copy, &err);
 
-	say_err(rc, &err);
+	kept_err(rc, &err);
 	for (uint32_t i = 0; i < j.count; i++) {
 		const struct json_node *v = &j.node[i];
 		int64_t n = 0;
@@ -72,9 +57,9 @@ static void say_node(const struct yaml_node *n)
 {
 	kept_say("%d %d %d %u, %u:%u %u-%u, %u aliases", (int)n->kind, (int)n->style,
 		n->plain_meaning, n->count, n->line, n->column, n->from, n->to, n->aliased);
-	say_slice("text", n->text);
-	say_slice("tag", n->tag);
-	say_slice("anchor", n->anchor);
+	kept_slice("text", n->text);
+	kept_slice("tag", n->tag);
+	kept_slice("anchor", n->anchor);
 	if (n->kind == YAML_SCALAR) {
 		struct yaml_value v = {0};
 		struct err err = {0};
@@ -94,17 +79,17 @@ static void say_written(const struct yaml_stream *docs, struct slice text)
 	struct buf out;
 
 	buf_init(&out, 1 << 20);
-	say_err(yaml_splice(docs, text, &out, &err), &err);
+	kept_err(yaml_splice(docs, text, &out, &err), &err);
 	kept_text(out.len ? out.data : "");
 	for (const struct yaml_doc *d = docs->first; d; d = d->next) {
 		buf_clear(&out);
 		err_clear(&err);
-		say_err(yaml_to_json(d->root, YAML_JSON_PRETTY, &out, &err), &err);
+		kept_err(yaml_to_json(d->root, YAML_JSON_PRETTY, &out, &err), &err);
 		kept_text(out.len ? out.data : "");
 	}
 	if (docs->first && docs->first->json) {
 		buf_clear(&out);
-		say_err(yaml_from_json_text(docs, &out, &err), &err);
+		kept_err(yaml_from_json_text(docs, &out, &err), &err);
 		kept_text(out.len ? out.data : "");
 	}
 	buf_release(&out);
@@ -129,7 +114,7 @@ static void change(struct yaml_stream *docs, struct slice text)
 		for (struct yaml_doc *d = docs->first; d; d = d->next) {
 			struct err err = {0};
 
-			say_err(yaml_patch(d->root, slice_of(ops[i]), &err), &err);
+			kept_err(yaml_patch(d->root, slice_of(ops[i]), &err), &err);
 		}
 		say_written(docs, text);
 	}
@@ -147,7 +132,7 @@ static void say_yaml(struct slice text)
 
 		arena_init(&a, YAML_ARENA_MAX);
 		rc = yaml_parse(&a, "f.yaml", text, flags[i], &docs, &err);
-		say_err(rc, &err);
+		kept_err(rc, &err);
 		if (rc == 0 && flags[i] == YAML_ANY) {
 			for (const struct yaml_doc *d = docs.first; d; d = d->next) {
 				kept_say("%d %d %d", d->json, d->start_marked, d->directives);
@@ -180,13 +165,13 @@ static void say_words(struct slice text)
 	bool good;
 	int rc = quantity_parse(text, &q, &err);
 
-	say_err(rc, &err);
+	kept_err(rc, &err);
 	if (rc == 0)
 		kept_say("%lld.%09lld %lld %d", (long long)(q.nano / 1000000000),
 			(long long)(q.nano % 1000000000), (long long)quantity_ceil(q),
 			quantity_integral(q));
 	while (text_word(&rest, &word))
-		say_slice("word", word);
+		kept_slice("word", word);
 	good = text_u64(text, UINT64_MAX, &n);
 	kept_say("%d %llu", good, (unsigned long long)n);
 	good = text_duration_ms(text, &ms);
@@ -194,11 +179,11 @@ static void say_words(struct slice text)
 	kept_say("%d %d %d", text_utf8(text), text_dns_label(text), text_dns_subdomain(text));
 	for (size_t max = 0; max < text.len && max < 12; max++)
 		kept_say("%zu", text_utf8_cut(text, max));
-	say_slice("last", text_basename(text));
+	kept_slice("last", text_basename(text));
 	good = text_ip(text, ip);
 	kept_say("%d %02x%02x%02x%02x", good, ip[0], ip[1], ip[14], ip[15]);
 	err_clear(&err);
-	say_err(text_host_port(text, host, &port, &err), &err);
+	kept_err(text_host_port(text, host, &port, &err), &err);
 	kept_say("%s %u", host, port);
 }
 
@@ -216,13 +201,13 @@ static void say_url(struct slice text, struct arena *a)
 	bool good = https_url_read(text, &url);
 
 	kept_say("%d %d", good, https_host_good(text));
-	say_slice("host", url.host);
-	say_slice("rest", url.rest);
+	kept_slice("host", url.host);
+	kept_slice("rest", url.rest);
 	good = http_challenge_read(text, a, &c);
 	kept_say("%d %d", good, c.bearer);
-	say_slice("realm", c.realm);
-	say_slice("service", c.service);
-	say_slice("type", http_media_type(text));
+	kept_slice("realm", c.realm);
+	kept_slice("service", c.service);
+	kept_slice("type", http_media_type(text));
 }
 
 static void say_head(struct slice text)
@@ -235,7 +220,7 @@ static void say_head(struct slice text)
 	for (size_t i = 0; i < 3 * COUNT(names); i++) {
 		struct slice value = http_head_value(text, names[i % 3], i / 3);
 
-		say_slice(names[i % 3], value);
+		kept_slice(names[i % 3], value);
 		if (value.at)
 			say_url(value, &a);
 	}
