@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the n-th allocation fails, for each n, in the whole decision of every golden case, alone
- * and with all that follow; then in the validation and in the update of what it made. The reply is
+ * and with all that follow; then in the validation, in the update and
+ * in the taking back of what it made. The reply is
  * the right one, the same one with fewer words of explanation, or a 500 that keeps no claim; and no
  * byte is lost. Linked with --wrap for malloc, calloc and realloc. Runs where the tree is. */
 #include <malloc.h>
 
+#include "base/arena.h"
+#include "base/buf.h"
 #include "test/unit/golden_fixture.h"
 #include "test/unit/oom_wrap.h"
 #include "test/unit/test.h"
+#include "webhook/core/inject/mutate.h"
+
+#define TEXT_MAX (16u << 20)
 
 static struct {
 	unsigned long cases, decisions, failures;
@@ -131,7 +137,43 @@ static struct golden_answer all_allocations(
 
 /* ---- the cases ---- */
 
-/* The pod that came out is stored, validated, and applied by its user once more. */
+/* Taken back it is as it came, or there is no memory. */
+static void taken_back(const char *name, const char *pod, enum oom_extent extent)
+{
+	struct json j = {0};
+	struct buf right, patch;
+	char *copy;
+
+	assert_int_equal(json_read_copy(&j, pod, strlen(pod), 1000000, &copy, NULL), 0);
+	buf_init(&right, TEXT_MAX);
+	for (long n = -1;; n++) {
+		struct mutation m;
+		struct err err = {0};
+		struct arena a;
+		bool failed;
+		int rc;
+
+		buf_init(&patch, TEXT_MAX);
+		arena_init(&a, TEXT_MAX);
+		oom_begin(n, extent);
+		rc = mutate_undo(&j, json_root(&j), &a, n < 0 ? &right : &patch, &m, &err);
+		failed = oom_end();
+		count.failures++;
+		if (rc == 0 ? n >= 0 && strcmp(patch.data, right.data) != 0
+			    : !failed || rc != ERR_NOMEM)
+			fail_msg("%s: taken back without allocation %ld: %d %s", name, n, rc,
+				err.msg);
+		arena_release(&a);
+		buf_release(&patch);
+		if (n >= 0 && !failed)
+			break;
+	}
+	buf_release(&right);
+	json_release(&j);
+	free(copy);
+}
+
+/* The pod that came out is stored, validated, taken back, and applied by its user once more. */
 static void go_on(
 	const char *name, const struct golden_setup *s, const char *pod, const char *patch)
 {
@@ -143,6 +185,8 @@ static void go_on(
 	review = golden_review("UPDATE", pod, stored);
 	free(all_allocations(name, s, false, slice_of(review)).body);
 	free(review);
+	taken_back(name, stored, OOM_ONE);
+	taken_back(name, stored, OOM_ALL_AFTER);
 	free(stored);
 }
 

@@ -207,6 +207,7 @@ TEST(indexes)
 		{OF("linux", "amd64") "," OF("linux", "AMD64"), 1, 0},
 		{OF("linux", "amd64") "," OF("linux", "aarch64"), 1, 0},
 		{OF("linux", "amd64") "," OF("az", "a0z9"), 1, 1},
+		{OF("linux", "amd64") "," OF("a", "9"), 1, 1},
 		{OF("linux", "amd64") "," OF("linux", "z{"), 1, 0},
 		{OF("linux", "amd64") "," OF("linux", "a`"), 1, 0},
 		{OF("linux", "amd64") "," OF("linux", "0/"), 1, 0},

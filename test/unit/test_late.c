@@ -337,6 +337,45 @@ TEST(test_place_of_a_claim)
 	buf_release(&out);
 }
 
+/* A pod's annotations hold so many bytes of it: those of its claim and of each container together.
+ */
+TEST(test_place_that_is_too_large)
+{
+	enum { GPUS = 100, LEN = 489, MORE = 53 };
+	static char ids[GPUS][LEN + MORE + 2];
+	struct gpu gpus[GPUS];
+	struct gpu_server server = {.name = "a", .address = "a:7", .gpus = gpus, .n_gpus = GPUS};
+	struct inventory inv = {.servers = &server, .n_servers = 1, .n_gpus = GPUS};
+	struct plan_container container = {.name = SLICE("x"), .amount = GPUS, .percent = 100};
+	struct plan plan = {.containers = &container,
+		.n_containers = 1,
+		.late = {.values = 1u << LATE_GPUS, .whole_servers = true}};
+	uint64_t held[GPUS];
+	struct gpu_place place;
+
+	for (size_t i = 0; i < GPUS; i++) {
+		memset(ids[i], 'g', i ? LEN : LEN + MORE);
+		gpus[i] = (struct gpu)GPU(ids[i]);
+		held[i] = 1000;
+	}
+	assert_int_equal(gpu_place_of(&plan, &inv, held, &fix.scratch, &place, &fix.err), 0);
+	assert_int_equal(place.all.len + place.containers[0].value[LATE_GPUS].len, 96 << 10);
+	ids[0][LEN + MORE] = 'g';
+	assert_int_equal(
+		gpu_place_of(&plan, &inv, held, &fix.scratch, &place, &fix.err), ERR_INVALID);
+	row_says("bytes", fix.err.msg, "its place takes more than the 98304 bytes",
+		"use fewer servers");
+	/* its claim alone */
+	for (size_t i = 0; i < GPUS; i++)
+		gpus[i].id = ids[0];
+	server.name = ids[0];
+	plan.late.values = 0;
+	assert_int_equal(
+		gpu_place_of(&plan, &inv, held, &fix.scratch, &place, &fix.err), ERR_INVALID);
+	assert_non_null(strstr(fix.err.msg, "too many GPUs to write them down"));
+}
+
 TESTS_BETWEEN(set_up, tear_down, test_what_is_rendered, test_numbers_of_later_containers,
 	test_words_and_variables, test_admitted_and_taken_back, test_refused_when_it_comes,
-	test_refused_as_it_was_left, test_the_gate_is_ours, test_place_of_a_claim)
+	test_refused_as_it_was_left, test_the_gate_is_ours, test_place_of_a_claim,
+	test_place_that_is_too_large)
