@@ -83,6 +83,11 @@ TEST(other_families_are_nothing)
 	assert_false(address_is_public((const struct sockaddr *)&path));
 	assert_false(address_is_public((const struct sockaddr *)&none));
 	assert_false(address_in_range((const struct sockaddr *)&path, SLICE("0.0.0.0/0")));
+	assert_false(address_in_range((const struct sockaddr *)&path, SLICE("::/0")));
+	/* whatever its bytes would be in one of ours */
+	none = address_of("2606:4700::1");
+	none.ss_family = AF_UNIX;
+	assert_false(address_is_public((const struct sockaddr *)&none));
 }
 
 TEST(ranges)
