@@ -223,6 +223,7 @@ struct golden_answer golden_decide(const struct golden_setup *s, bool validate, 
 {
 	struct ledger *ledger = ledger_memory_new(0);
 	struct metrics *metrics = metrics_new(metric_table, M_COUNT);
+	struct config config = s->built->config;
 	struct err err;
 	struct golden_answer d;
 	struct http_reply reply;
@@ -238,8 +239,12 @@ struct golden_answer golden_decide(const struct golden_setup *s, bool validate, 
 	assert_non_null(ledger);
 	assert_non_null(metrics);
 	assert_int_equal(ledger_memory_set_inventory(ledger, &s->pool, &err), 0);
+	if (frame) {
+		config.node_resource_off = config.node_resource_off || frame->node_resource_off;
+		config.late_place = config.late_place || frame->late_place;
+	}
 	admission = admission_new(
-		&(struct admission_deps){.source = {&s->built->config, acquire, release},
+		&(struct admission_deps){.source = {&config, acquire, release},
 			.ledger = ledger,
 			.policies = frame && frame->policies ? *frame->policies
 							     : (struct policies_known){0},

@@ -38,6 +38,8 @@ struct golden_answer {
 /* What surrounds a decision. */
 struct golden_frame {
 	const struct policies_known *policies; /* NULL: no namespace picks any */
+	/* Nodes are asked for nothing; places come late. */
+	bool node_resource_off, late_place;
 	/* At the first byte of the body, and behind the last of the reply; both may be NULL. */
 	void (*begin)(void *ctx), (*end)(void *ctx);
 	void *ctx;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: what a server answers to each golden case, to what comes of its pod, and to both in small
- * changes (vary.h), with a policy and without, is what it was before (kept.h). Runs where the tree
- * is. */
+ * changes (vary.h), is what it was before (kept.h): as the case has it, where its namespace picks a
+ * policy, where nodes are asked for nothing, and where places come late. Runs where the tree is. */
 #include <cjson/cJSON.h>
 
+#include "base/text.h"
 #include "test/unit/core_fixture.h"
 #include "test/unit/golden_fixture.h"
 #include "test/unit/kept.h"
@@ -11,7 +12,7 @@
 #include "test/unit/vary.h"
 #include "webhook/core/policy/policy.h"
 
-#define STEP 41 /* one change of so many, beginning elsewhere in each case */
+#define STEP 97 /* one change of so many, beginning elsewhere in each case */
 
 /* ---- a policy ---- */
 
@@ -55,7 +56,6 @@ static const struct policies_known policies = {.any = any, .of = policy};
 /* ---- a case, and what comes of it ---- */
 
 struct subject {
-	const char *name;
 	const struct golden_setup *setup;
 	bool validate;
 	cJSON *review;
@@ -89,28 +89,37 @@ static void answer(void *ctx)
 	free(text);
 }
 
-/* The review as it is, and one change of STEP. */
-static void part(struct subject s, const char *name, char *review)
+/* The review, which is freed, as it is, and in one change of STEP. */
+static void part(struct subject s, size_t first, char *review)
 {
-	static const struct golden_frame with = {.policies = &policies};
-	char group[128];
-	size_t first = 0;
-
-	for (const char *c = s.name; *c; c++)
-		first += (unsigned char)*c;
 	s.review = cJSON_Parse(review);
 	assert_non_null(s.review);
-	snprintf(group, sizeof(group), "%s:%s", s.name, name);
-	kept_group(group);
 	answer(&s);
 	vary(s.review, first % STEP, STEP, answer, &s);
-	s.frame = &with;
-	answer(&s);
-	vary(s.review, (first + STEP / 2) % STEP, STEP, answer, &s);
-	kept_group_end();
 	cJSON_Delete(s.review);
 	free(review);
 }
+
+/* What comes of a pod that was injected: it is reviewed again, admitted, updated and applied. */
+static void go_on(struct subject s, size_t first, const char *pod, const char *patch)
+{
+	char *stored = golden_stored(pod, patch);
+
+	part(s, first + 1, golden_review("CREATE", stored, "null"));
+	part(s, first + 2, golden_review("UPDATE", stored, stored));
+	part(s, first + 3, golden_review("UPDATE", pod, stored));
+	s.validate = true;
+	part(s, first + 4, golden_review("CREATE", stored, "null"));
+	part(s, first + 5, golden_review("UPDATE", stored, stored));
+	free(stored);
+}
+
+static const struct {
+	const char *name;
+	struct golden_frame frame;
+} frames[] = {{"plain", {0}}, {"policy", {.policies = &policies}},
+	{"off", {.node_resource_off = true}},
+	{"late", {.policies = &policies, .late_place = true}}};
 
 static void one_case(const struct golden_case *c, void *ctx)
 {
@@ -118,27 +127,29 @@ static void one_case(const struct golden_case *c, void *ctx)
 	const struct json_node *request = json_get(j, json_root(j), SLICE("request"));
 	struct slice review = json_raw(j, json_root(j)),
 		     object = json_raw(j, json_get(j, request, SLICE("object")));
-	struct subject s = {.name = c->name, .setup = c->setup, .validate = c->validate};
-	struct golden_answer d = golden_decide(c->setup, c->validate, review, NULL);
-	char *patch, *pod, *stored;
+	bool made = json_is_str(j, json_get(j, request, SLICE("operation")), SLICE("CREATE"));
+	size_t first = text_hash64(slice_of(c->name)) % STEP;
 
 	(void)ctx;
-	part(s, "review", strndup(review.at, review.len));
-	(void)golden_verdict(d.body, &patch);
-	if (patch && json_is_str(j, json_get(j, request, SLICE("operation")), SLICE("CREATE"))) {
-		pod = strndup(object.at, object.len);
-		stored = golden_stored(pod, patch);
-		part(s, "again", golden_review("CREATE", stored, "null"));
-		part(s, "update", golden_review("UPDATE", stored, stored));
-		part(s, "apply", golden_review("UPDATE", pod, stored));
-		s.validate = true;
-		part(s, "validate", golden_review("CREATE", stored, "null"));
-		part(s, "checked", golden_review("UPDATE", stored, stored));
-		free(stored);
-		free(pod);
+	for (size_t i = 0; i < COUNT(frames); i++, first += STEP / COUNT(frames)) {
+		struct subject s = {
+			.setup = c->setup, .validate = c->validate, .frame = &frames[i].frame};
+		struct golden_answer d = golden_decide(c->setup, c->validate, review, s.frame);
+		char group[128], *patch, *pod;
+
+		(void)snprintf(group, sizeof(group), "%s:%s", c->name, frames[i].name);
+		kept_group(group);
+		part(s, first, strndup(review.at, review.len));
+		(void)golden_verdict(d.body, &patch);
+		if (patch && made) {
+			pod = strndup(object.at, object.len);
+			go_on(s, first, pod, patch);
+			free(pod);
+		}
+		kept_group_end();
+		free(patch);
+		free(d.body);
 	}
-	free(patch);
-	free(d.body);
 }
 
 TEST(test_answers_are_as_before)
