@@ -7,10 +7,12 @@
 #include "webhook/cluster/claims/claims.h"
 #include "webhook/cluster/claims/job_sizes.h"
 #include "webhook/cluster/claims/pods.h"
+#include "webhook/cluster/leader/leader.h"
 #include "webhook/cluster/ledger/ledger_kube.h"
 #include "webhook/cluster/ledger/policy_accounts.h"
 #include "webhook/cluster/ledger/servers.h"
 #include "webhook/cluster/policy/policy_look.h"
+#include "webhook/cluster/reconcile/hook_look.h"
 #include "webhook/cluster/reconcile/policy_keeper.h"
 #include "webhook/cluster/reconcile/policy_teller.h"
 #include "webhook/cluster/reconcile/pool_keeper.h"
@@ -21,6 +23,7 @@
 #include "webhook/cluster/secrets/plan_key_secret.h"
 #include "webhook/cluster/secrets/secret_gate.h"
 #include "webhook/cluster/secrets/secret_sync.h"
+#include "webhook/cluster/secrets/tls_secret.h"
 #include "webhook/cluster/usage_count.h"
 #include "webhook/edge/metrics/metrics.h"
 
@@ -84,6 +87,54 @@ TEST(duties_that_cannot_start)
 	for (size_t i = 0; i < COUNT(duties); i++)
 		for (long n = 0; n < 2; n++)
 			does_not_start(&duties[i], n);
+}
+
+/* ---- what each replica looks at ---- */
+
+static bool look_at_hook(struct err *err)
+{
+	const struct hook_look_config cfg = {0};
+
+	return hook_look_start(&cfg, err) != NULL;
+}
+
+static bool look_at_keys(struct err *err)
+{
+	const struct plan_key_config cfg = {0};
+
+	return plan_key_look_start(&cfg, err) != NULL;
+}
+
+static bool look_at_certificate(struct err *err)
+{
+	const struct tls_secret_config cfg = {.namespace = "n", .name = "s"};
+
+	return tls_secret_start(&cfg, err) != NULL;
+}
+
+static bool look_at_lease(struct err *err)
+{
+	const struct leader_config cfg = {.n_duties = 1};
+
+	return leader_start(&cfg, err) != NULL;
+}
+
+TEST(looks_that_cannot_start)
+{
+	bool (*const looks[])(struct err * err) = {
+		look_at_hook, look_at_keys, look_at_certificate, look_at_lease};
+
+	for (size_t i = 0; i < COUNT(looks); i++)
+		for (long n = 0; n < 2; n++) {
+			struct err err = {0};
+			bool started;
+
+			oom_begin(n, OOM_ALL_AFTER);
+			started = looks[i](&err);
+			assert_true(oom_end());
+			if (started || err.code != ERR_NOMEM || err.msg[0] == '\0')
+				fail_msg("look %zu, %ld: %d, \"%s\"", i, n, err.code, err.msg);
+		}
 }
 
 /* ---- parts ---- */
@@ -189,4 +240,5 @@ TEST(parts_that_cannot_be_made)
 	}
 }
 
-TESTS_BETWEEN(set_up, tear_down, duties_that_cannot_start, parts_that_cannot_be_made)
+TESTS_BETWEEN(set_up, tear_down, duties_that_cannot_start, looks_that_cannot_start,
+	parts_that_cannot_be_made)

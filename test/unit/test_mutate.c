@@ -323,6 +323,27 @@ TEST(test_undo_of_another_pod)
 #undef RES_GPU
 }
 
+/* Where nodes are asked for nothing, what a container asks of its node goes, too, and comes back.
+ */
+TEST(test_units_where_nodes_are_asked_for_nothing)
+{
+	static const char text[] =
+		POD(ON "}", "'containers':[{'name':'a','command':['x'],'resources':{'limits':{"
+			    "'cpu':1,'bitfusion.io/gpu-amount':1,'bitfusion.io/gpu':100},"
+			    "'requests':{'bitfusion.io/gpu':100}}}]");
+	char *pod, *back;
+
+	fix.config.node_resource_off = true;
+	pod = fixture_inject(&fix, text);
+	assert_null(strstr(pod, "\"bitfusion.io/gpu\":100}"));
+	assert_non_null(strstr(pod, "\"limits\":{\"cpu\":1}"));
+	back = fixture_undo(&fix, pod);
+	fixture_same(0, "undone", back, text);
+	fix.config.node_resource_off = false;
+	free(back);
+	free(pod);
+}
+
 /* What `kubectl apply` of the user's manifest makes of the live pod: command and gpu-amount come
  * back. */
 TEST(test_update_restores)
@@ -577,4 +598,5 @@ TESTS_BETWEEN(set_up, tear_down, test_verdicts, test_what_is_injected, test_libr
 	test_update_restores, test_update_restores_into_what_is_gone,
 	test_update_cannot_change_the_request, test_servers_are_placed, test_one_server,
 	test_full_pool_hides_no_mistake, test_image_that_is_not_set,
-	test_late_container_on_placed_servers, test_injection_mode_leaves_the_command)
+	test_late_container_on_placed_servers, test_injection_mode_leaves_the_command,
+	test_units_where_nodes_are_asked_for_nothing)

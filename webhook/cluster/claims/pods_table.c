@@ -77,14 +77,14 @@ static void put_waiting(struct pods_table *t, struct pods_entry *e, struct pod_w
 	e->waiting = w;
 }
 
+/* One that is lost, and waits for nothing any more. */
 static void remove_at(struct pods_table *t, struct pods_entry **at)
 {
 	struct pods_entry *e = *at;
 
 	*at = e->next;
 	t->n--;
-	t->n_lost -= e->seen == POD_NOT_SHOWN;
-	put_waiting(t, e, NULL);
+	t->n_lost--;
 	free(e->why);
 	free(e->ips);
 	free(e);
