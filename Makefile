@@ -32,7 +32,7 @@ MAIN_SRC := $(wildcard webhook/main.c)
 UNIT_SRC := $(sort $(wildcard test/unit/test_*.c))
 # Helpers that several unit tests share; OOM_OBJ only those that make the n-th allocation fail.
 OOM_OBJ := $(BUILD)/test/unit/oom_wrap.o $(BUILD)/test/unit/oom_nth.o
-OOM_WRAP := malloc calloc realloc reallocarray arena_alloc arena_array arena_space arena_copy arena_strdup arena_slice
+OOM_WRAP := malloc calloc realloc reallocarray strdup strndup arena_alloc arena_array arena_space arena_copy arena_strdup arena_slice
 # Programs whose threads wait by the clock for seconds, and which start no other program: test/unit/virtual_clock.c.
 CLOCK_OBJ := $(BUILD)/test/unit/virtual_clock.o
 CLOCK_BIN := $(patsubst %,$(BUILD)/test/unit/test_%,adopt claims claims_address claims_caps claims_gang claims_place claims_queue \

@@ -10,10 +10,14 @@ void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *at, size_t size);
 /* Weak, as those of an arena below: of a program that is not linked with --wrap for it. */
 void *__real_reallocarray(void *at, size_t n, size_t size) __attribute__((weak));
+char *__real_strdup(const char *s) __attribute__((weak));
+char *__real_strndup(const char *s, size_t n) __attribute__((weak));
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *at, size_t size);
 void *__wrap_reallocarray(void *at, size_t n, size_t size);
+char *__wrap_strdup(const char *s);
+char *__wrap_strndup(const char *s, size_t n);
 
 void *__wrap_malloc(size_t size)
 {
@@ -33,6 +37,17 @@ void *__wrap_realloc(void *at, size_t size)
 void *__wrap_reallocarray(void *at, size_t n, size_t size)
 {
 	return oom_fails() ? NULL : __real_reallocarray(at, n, size);
+}
+
+/* The C library's allocate by themselves. */
+char *__wrap_strdup(const char *s)
+{
+	return oom_fails() ? NULL : __real_strdup(s);
+}
+
+char *__wrap_strndup(const char *s, size_t n)
+{
+	return oom_fails() ? NULL : __real_strndup(s, n);
 }
 
 /* ---- an arena's pieces ---- */
