@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: net/client_socket: it connects to any of a host's addresses, says what came and when
  * nothing more will, and why it cannot. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* accept4 */
+#endif
 #include <arpa/inet.h>
 #include <errno.h>
 #include <gnutls/gnutls.h>
@@ -182,6 +185,79 @@ TEST(says_why_not)
 	assert_non_null(strstr(err.msg, target.host));
 }
 
+/* ---- whom it believes ---- */
+
+#define SERVERS "1.3.6.1.5.5.7.3.1"
+#define CLIENTS "1.3.6.1.5.5.7.3.2"
+
+/* The handshake with a server that has this certificate: 0, or the client's error. */
+static int met(const struct made_pair *has, const char *ca_file, const char *name, struct err *err)
+{
+	struct tls_identity *identity = tls_identity_new();
+	struct server_tls *tls = server_tls_new(identity);
+	uint16_t port;
+	int server = listening(&port), rc = 0;
+	const struct client_target target = {
+		.host = "127.0.0.1", .port = port, .tls = true, .ca_file = ca_file, .name = name};
+	struct client_socket *client, *ours;
+	struct err theirs = {0};
+
+	made_load(has, identity);
+	assert_int_equal(client_socket_open(&target, &client, err), 0);
+	assert_int_equal(
+		client_socket_accept(accept4(server, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC),
+			"peer", tls, &ours, &theirs),
+		0);
+	for (int i = 0; i < WAIT_MS && rc == 0 && !client_socket_ready(client); i++) {
+		rc = client_socket_turn(client, err);
+		(void)client_socket_turn(ours, &theirs);
+		(void)poll(NULL, 0, 1);
+	}
+	assert_true(rc != 0 || client_socket_ready(client));
+	client_socket_free(client);
+	client_socket_free(ours);
+	server_tls_free(tls);
+	tls_identity_free(identity);
+	(void)close(server);
+	return rc;
+}
+
+/* A certificate that its CA has signed for a server of that name. */
+TEST(whom_it_believes)
+{
+	static struct made_pair ca, other, good, client, self, middle, below;
+	static const struct {
+		const struct made_pair *has;
+		const char *name, *says;
+	} rows[] = {{&good, "localhost", NULL}, {&good, "other", "name in the certificate"},
+		{&client, "localhost", "purpose"}, {&self, "localhost", "issuer is unknown"},
+		{&below, "localhost", "issuer is not a CA"}};
+	static char file[] = "/tmp/poolgate-ca-XXXXXX";
+	int fd = mkstemp(file);
+
+	make_ca(&ca, "ca", -60, 86400);
+	make_ca(&other, "other", -60, 86400);
+	make_server(&good, &ca, SERVERS, -60, 3600);
+	make_server(&client, &ca, CLIENTS, -60, 3600);
+	make_server(&self, &other, SERVERS, -60, 3600);
+	/* whom a server signs for */
+	make_server(&middle, &ca, SERVERS, -60, 3600);
+	make_server(&below, &middle, SERVERS, -60, 3600);
+	assert_true(strlen(below.cert) + strlen(middle.cert) < sizeof(below.cert));
+	strcat(below.cert, middle.cert);
+	assert_int_equal(write(fd, ca.cert, strlen(ca.cert)), strlen(ca.cert));
+	(void)close(fd);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct err err = {0};
+		int rc = met(rows[i].has, file, rows[i].name, &err);
+
+		if (rc != (rows[i].says ? ERR_IO : 0) ||
+			(rows[i].says && !strstr(err.msg, rows[i].says)))
+			fail_msg("row %zu: %d %s", i, rc, err.msg);
+	}
+	(void)unlink(file);
+}
+
 /* ---- of an accepted one ---- */
 
 /* We, accepted, and a peer that is GnuTLS itself. */
@@ -312,4 +388,4 @@ TEST(records_of_nothing)
 }
 
 TESTS(any_address_counted_around, what_comes_and_its_end, waits_until_it_is_let_in, says_why_not,
-	small_records, records_of_nothing)
+	whom_it_believes, small_records, records_of_nothing)

@@ -89,6 +89,25 @@ TEST(duties_that_cannot_start)
 			does_not_start(&duties[i], n);
 }
 
+/* Of the parts that claims are made of one is missing. */
+TEST(claims_without_a_part)
+{
+	static struct claims_config cfg;
+	const struct leader_duty duty = claims_duty(&cfg);
+
+	cfg.metrics = metrics;
+	for (long n = 0; n < 5; n++) {
+		struct err err = {0};
+		void *running = NULL;
+
+		oom_begin(n, OOM_ONE);
+		assert_int_equal(duty.start(duty.ctx, &running, &err), ERR_NOMEM);
+		assert_true(oom_end());
+		assert_non_null(strstr(err.msg, "out of memory"));
+		assert_null(running);
+	}
+}
+
 /* ---- what each replica looks at ---- */
 
 static bool look_at_hook(struct err *err)
@@ -240,5 +259,5 @@ TEST(parts_that_cannot_be_made)
 	}
 }
 
-TESTS_BETWEEN(set_up, tear_down, duties_that_cannot_start, looks_that_cannot_start,
-	parts_that_cannot_be_made)
+TESTS_BETWEEN(set_up, tear_down, duties_that_cannot_start, claims_without_a_part,
+	looks_that_cannot_start, parts_that_cannot_be_made)
