@@ -170,6 +170,23 @@ static void keep_answer(unsigned i, int rc, const struct placement *p, const str
 		kept_group_end();
 }
 
+/* With how little to look at it is known. */
+static void keep_budget(struct pool *pool, const struct demand *d)
+{
+	uint64_t low = 1, high = 1u << 20;
+	struct placement p;
+
+	while (low < high) {
+		pool->use.budget = (low + high) / 2;
+		if (pool_place(pool, d, &p, NULL) == ERR_TIMEOUT)
+			low = pool->use.budget + 1;
+		else
+			high = pool->use.budget;
+	}
+	pool->use.budget = 0;
+	kept_say("%llu", (unsigned long long)low);
+}
+
 TEST(test_random)
 {
 	unsigned yes = 0, no = 0, missed = 0;
@@ -517,10 +534,16 @@ TEST(test_every_server)
 		check_same(&scattered, &d, &p, rc, &err);
 		pool.use.room = keep_room(&pool, &index);
 		check_same(&pool, &d, &p, rc, &err);
+		if (i % 20 == 7) {
+			keep_budget(&scattered, &d);
+			keep_budget(&pool, &d);
+		}
 		scattered.use.room = keep_room(&scattered, &index2);
 		check_same(&scattered, &d, &p, rc, &err);
 		keep_kinds(&scattered, &known);
 		check_same(&scattered, &d, &p, rc, &err);
+		if (i % 20 == 7)
+			keep_budget(&scattered, &d);
 		hurried += check_hurried(&scattered, &d, &p, rc, &err);
 		scattered.use.room = NULL;
 		check_same(&scattered, &d, &p, rc, &err);
