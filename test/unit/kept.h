@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a program said when a file of test/unit/kept was written, as digests, a line for each
  * group: a test that compares with it says that something is another than before, not that it is
- * right. UPDATE=1 in the environment writes the file anew; SAY=FOLDER writes all that is said there,
- * a file for each group, so that two trees can be compared. Runs where the tree is. */
+ * right. UPDATE=1 in the environment writes the file anew; SAY=FOLDER writes all that is said
+ * there, a file for each group, so that two trees can be compared. Runs where the tree is. */
 #ifndef TEST_UNIT_KEPT_H
 #define TEST_UNIT_KEPT_H
 
