@@ -59,9 +59,7 @@ size_t steady_compare(const struct sim_result *runs, size_t n, const char *file,
 			runs[i].seed, runs[i].n_said, runs[i].said);
 		if (anew)
 			(void)fputs(line, f);
-		else if (!fgets(was, sizeof(was), f) || strcmp(was, line) != 0)
-			others++;
-		if (others == 1 && !anew && strcmp(was, line) != 0)
+		else if ((!fgets(was, sizeof(was), f) || strcmp(was, line) != 0) && others++ == 0)
 			(void)printf("was %snow %s", was[0] ? was : "nothing\n", line);
 	}
 	(void)fclose(f);
