@@ -50,8 +50,10 @@ size_t steady_compare(const struct sim_result *runs, size_t n, const char *file,
 	FILE *f = fopen(file, anew ? "w" : "r");
 	size_t others = 0;
 
-	if (!f)
-		sim_fail("simulator", "%s: cannot be opened", file);
+	if (!f) {
+		(void)fprintf(stderr, "sim: %s cannot be opened\n", file);
+		return n;
+	}
 	for (size_t i = 0; i < n; i++) {
 		char line[128], was[128] = "";
 
