@@ -13,6 +13,7 @@ SIM_WRAP := $(OOM_WRAP) pthread_create pthread_join pthread_setname_np pthread_m
 	pthread_mutex_trylock pthread_mutex_unlock pthread_cond_init pthread_cond_destroy pthread_cond_signal pthread_cond_broadcast \
 	pthread_cond_wait pthread_cond_timedwait pthread_once clock_gettime getrandom nanosleep queue_decide
 comma := ,
+$(SIM_OBJ): mk/sim.mk
 $(SIM_OBJ): TEST_CFLAGS += $(foreach f,malloc calloc realloc strdup strndup,-D$f=__real_$f)
 SIM_MORE_OBJ := $(patsubst %,$(BUILD)/test/unit/%.o,core_fixture test oom_wrap)
 # It jumps from one stack to another, which fortified longjmp takes for a mistake.
