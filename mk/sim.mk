@@ -42,16 +42,16 @@ endif
 sim-test:
 	@tools/setup build test
 	$(SUB) sim-program scale-program
-	@$(SIM) --steady test/sim/steady.txt --seeds $(STEADY_SEEDS) --jobs $(JOBS)
+	@$(STEADY)
 	@test/sim/run $(SIM) $(JOBS) $(if $(filter-out undefined file,$(origin SECONDS)),$(SECONDS),60)
 	@$(SIM_SCALE) --servers 100 --pods 10000 --load 1.2 --watch-ms 500 --replicas 1,3 --twice
 
-# What steady runs say, beside what they said when test/sim/steady.txt was written; UPDATE=1 writes it.
-STEADY_SEEDS := 150
+# What steady runs say, beside what they said when test/sim/steady.txt was written, one in each line; UPDATE=1 writes it, of SEEDS runs.
+STEADY = $(SIM) --steady test/sim/steady.txt --seeds $(or $(and $(UPDATE),$(SEEDS)),$(shell wc -l <test/sim/steady.txt)) --jobs $(JOBS)
 sim-steady:
 	@tools/setup build test
 	$(SUB) sim-program
-	@$(SIM) --steady test/sim/steady.txt --seeds $(STEADY_SEEDS) --jobs $(JOBS) $(if $(UPDATE),--anew)
+	@$(STEADY) $(if $(UPDATE),--anew)
 
 # The model API server against recorded answers of a real one.
 sim-faithful:

@@ -11,18 +11,8 @@
 
 #define TEXT_MAX (1u << 20)
 
-struct saying {
-	void (*say)(struct slice text);
-};
-
-static void say_one(void *ctx, struct slice text)
-{
-	const struct saying *s = ctx;
-
-	s->say(text);
-}
-
-static void one_seed(const char *folder, const char *file, size_t places, struct saying *s)
+static void one_seed(
+	const char *folder, const char *file, size_t places, void (*say)(struct slice text))
 {
 	char path[512];
 	struct err err = {0};
@@ -37,15 +27,14 @@ static void one_seed(const char *folder, const char *file, size_t places, struct
 	text = b.len ? buf_as_slice(&b) : SLICE("");
 	step = 1 + text.len / places;
 	kept_group(file);
-	say_one(s, text);
-	vary_text(text, text.len % step, step, say_one, s);
+	say(text);
+	vary_text(text, text.len % step, step, say);
 	kept_group_end();
 	buf_release(&b);
 }
 
 void corpus_kept(const char *name, size_t places, void (*say)(struct slice text))
 {
-	struct saying s = {say};
 	char folder[256];
 	struct dirent **names = NULL;
 	int n;
@@ -57,7 +46,7 @@ void corpus_kept(const char *name, size_t places, void (*say)(struct slice text)
 	kept_begin(name);
 	for (int i = 0; i < n; i++) {
 		if (names[i]->d_name[0] != '.')
-			one_seed(folder, names[i]->d_name, places, &s);
+			one_seed(folder, names[i]->d_name, places, say);
 		free(names[i]);
 	}
 	free(names);

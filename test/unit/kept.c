@@ -33,8 +33,7 @@ void kept_end(void)
 	assert_int_equal(fclose(kept.file), 0);
 	print_message("%lu answers\n", kept.all);
 	if (kept.others > 0 || more)
-		fail_msg("%s: %lu lines are others%s: docs/testing.md, Kept answers, says how to "
-			 "see "
+		fail_msg("%s: %lu lines are others%s: docs/testing.md#kept-answers says how to see "
 			 "what is another, and how to keep it",
 			kept.path, kept.others, more ? ", and there are more" : "");
 }

@@ -123,17 +123,16 @@ static void below(struct varying *v, cJSON *parent)
 	}
 }
 
-size_t vary(cJSON *document, size_t first, size_t step, void (*each)(void *ctx), void *ctx)
+void vary(cJSON *document, size_t first, size_t step, void (*each)(void *ctx), void *ctx)
 {
 	struct varying v = {0, first, step, each, ctx};
 
 	below(&v, document);
-	return v.n;
 }
 
 /* The bytes from `at` on, of which `less` go, behind one that comes where c is none of -1. */
-static void spliced(struct slice text, size_t at, size_t less, int c,
-	void (*each)(void *ctx, struct slice text), void *ctx)
+static void spliced(
+	struct slice text, size_t at, size_t less, int c, void (*each)(struct slice text))
 {
 	size_t len = text.len - less + (c >= 0);
 	char *copy = malloc(len ? len : 1);
@@ -143,23 +142,21 @@ static void spliced(struct slice text, size_t at, size_t less, int c,
 	if (c >= 0)
 		copy[at] = (char)c;
 	memcpy(copy + at + (c >= 0), text.at + at + less, text.len - at - less);
-	each(ctx, (struct slice){copy, len});
+	each((struct slice){copy, len});
 	free(copy);
 }
 
-void vary_text(struct slice text, size_t first, size_t step,
-	void (*each)(void *ctx, struct slice text), void *ctx)
+void vary_text(struct slice text, size_t first, size_t step, void (*each)(struct slice text))
 {
 	/* What means something in JSON, YAML, names and numbers, and what is no text. */
 	static const unsigned char bytes[] =
 		" \n\t:,[]{}\"'\\#-&*!|>%@/?.=+0189aeEnz~_\0\x7f\xc3\xff";
 
 	for (size_t at = first; at < text.len; at += step) {
-		spliced(text, at, 1, -1, each, ctx);
-		spliced(text, at, 0, (unsigned char)text.at[at], each, ctx);
+		spliced(text, at, 1, -1, each);
+		spliced(text, at, 0, (unsigned char)text.at[at], each);
 		for (size_t i = 0; i < 4; i++)
-			spliced(text, at, 1, bytes[(at * 7 + i * 11) % (sizeof(bytes) - 1)], each,
-				ctx);
-		spliced(text, at, 0, bytes[(at * 5 + 3) % (sizeof(bytes) - 1)], each, ctx);
+			spliced(text, at, 1, bytes[(at * 7 + i * 11) % (sizeof(bytes) - 1)], each);
+		spliced(text, at, 0, bytes[(at * 5 + 3) % (sizeof(bytes) - 1)], each);
 	}
 }

@@ -12,14 +12,12 @@
 struct cJSON;
 
 /* Calls `each` while the document is changed, for one change of `step`, beginning with change
- * number `first`, which counts from 0. Afterwards it is as it was. Returns how many changes there
- * are. */
-size_t vary(struct cJSON *document, size_t first, size_t step, void (*each)(void *ctx), void *ctx);
+ * number `first`, which counts from 0. Afterwards it is as it was. */
+void vary(struct cJSON *document, size_t first, size_t step, void (*each)(void *ctx), void *ctx);
 
 /* A text in its small changes: at places from `first` on, `step` bytes from each to the next, a
  * byte gone, a byte twice, and others in its place. `each` is given a copy of exactly that length.
  */
-void vary_text(struct slice text, size_t first, size_t step,
-	void (*each)(void *ctx, struct slice text), void *ctx);
+void vary_text(struct slice text, size_t first, size_t step, void (*each)(struct slice text));
 
 #endif
