@@ -10,19 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/sim/sim.h"
+#include "test/sim/sim_api.h"
 
 bool sim_steady;
 
-/* FNV-1a, 64 bits. */
 static void mix(const char *text)
 {
-	uint64_t digest = sim_result->said;
-
-	do
-		digest = (digest ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-	while (*text++);
-	sim_result->said = digest;
+	sim_result->said = (sim_result->said ^ store_hash(text)) * UINT64_C(0x9E3779B97F4A7C15);
 }
 
 void sim_said(const char *fmt, ...)
