@@ -126,25 +126,32 @@ static uint64_t next_from(uint64_t seed)
 	return seed;
 }
 
-/* shrink: of the first that fails a smaller run is sought. each: may be NULL; how each of n went.
- */
-static int many(uint64_t first, uint64_t n, double seconds, int jobs, bool go_on, bool shrink,
-	const struct sim_cut *cut, struct sim_result *each)
+/* What the command line says. */
+struct options {
+	uint64_t first, seeds, trace, same, jobs;
+	double seconds;
+	bool go_on, shrink, anew;
+	const char *steady;
+	struct sim_cut cut;
+};
+
+/* The seeds that are asked for. each: may be NULL; how each of them went. */
+static int many(const struct options *o, struct sim_result *each)
 {
 	struct sim_result failure = {0};
 	double start = now_s(), took;
-	uint64_t next = next_from(first);
+	uint64_t next = next_from(o->first);
 	struct total t = {0};
 	int busy = 0, failed = 0, slot;
 
 	for (;;) {
-		bool more = next - first < n && (failed == 0 || go_on) &&
-			    (seconds <= 0 || now_s() - start < seconds);
+		bool more = next - o->first < o->seeds && (failed == 0 || o->go_on) &&
+			    (o->seconds <= 0 || now_s() - start < o->seconds);
 
-		if (more && busy < jobs) {
+		if (more && busy < (int)o->jobs) {
 			for (slot = 0; running[slot]; slot++)
 				;
-			running[slot] = begin(slot, next, cut, false);
+			running[slot] = begin(slot, next, &o->cut, false);
 			next = next_from(next + 1);
 			busy++;
 			continue;
@@ -157,7 +164,7 @@ static int many(uint64_t first, uint64_t n, double seconds, int jobs, bool go_on
 		busy--;
 		add(&t, &results[slot]);
 		if (each)
-			each[results[slot].seed - first] = results[slot];
+			each[results[slot].seed - o->first] = results[slot];
 		if (results[slot].failed) {
 			if (failed++ == 0)
 				failure = results[slot];
@@ -167,15 +174,15 @@ static int many(uint64_t first, uint64_t n, double seconds, int jobs, bool go_on
 	took = now_s() - start;
 	(void)printf("%llu seeds from %llu, %d failed; %.1f s, %.0f s virtual; %.0f steps a second "
 		     "and job\n",
-		(unsigned long long)t.seeds, (unsigned long long)first, failed, took, t.virtual_s,
-		(double)t.steps / took / jobs);
+		(unsigned long long)t.seeds, (unsigned long long)o->first, failed, took,
+		t.virtual_s, (double)t.steps / took / (double)o->jobs);
 	(void)printf("%llu steps, %llu switches, %llu events, %llu pods, %llu yes, %llu no, %llu "
 		     "calls, %llu kills\n",
 		(unsigned long long)t.steps, (unsigned long long)t.switches,
 		(unsigned long long)t.events, (unsigned long long)t.pods, (unsigned long long)t.yes,
 		(unsigned long long)t.no, (unsigned long long)t.calls, (unsigned long long)t.kills);
-	if (failed && shrink)
-		sim_shrink(&failure, cut);
+	if (failed && o->shrink)
+		sim_shrink(&failure, &o->cut);
 	return failed ? 1 : 0;
 }
 
@@ -220,34 +227,26 @@ static int twice(uint64_t first, uint64_t n)
 }
 
 /* Runs in which nothing is left to the scheduler, against what they said before. */
-static int steady(uint64_t n, int jobs, const char *file, bool anew)
+static int steady(struct options o)
 {
-	struct sim_cut cut = {0};
-	struct sim_result *each = calloc(n, sizeof(*each));
+	struct sim_result *each = calloc(o.seeds, sizeof(*each));
 	size_t others;
 
 	sim_steady = true;
+	o.first = 1;
+	o.go_on = true;
 	/* It comes at a number of locks. */
-	if (!each || !sim_cut_read("trap", &cut.without) ||
-		many(1, n, 0, jobs, true, false, &cut, each) != 0)
+	if (!each || !sim_cut_read("trap", &o.cut.without) || many(&o, each) != 0)
 		return 1;
-	others = steady_compare(each, n, file, anew);
+	others = steady_compare(each, o.seeds, o.steady, o.anew);
 	free(each);
 	if (others > 0)
 		(void)printf(
 			"%zu of %llu runs say something else than when %s was written: "
 			"docs/testing.md#kept-answers says how to see what, and how to keep it\n",
-			others, (unsigned long long)n, file);
+			others, (unsigned long long)o.seeds, o.steady);
 	return others > 0;
 }
-
-struct options {
-	uint64_t first, seeds, trace, same, jobs;
-	double seconds;
-	bool go_on, shrink, anew;
-	const char *steady;
-	struct sim_cut cut;
-};
 
 static bool read_flag(struct options *o, const char *name)
 {
@@ -295,7 +294,6 @@ int main(int argc, char **argv)
 	struct options o = {.first = 1, .seeds = UINT64_MAX, .jobs = 1};
 	const char *mode = argc > 1 ? argv[1] : "";
 	bool small = strcmp(mode, "--small") == 0, faithful = strcmp(mode, "--faithful") == 0;
-	int jobs;
 
 	for (int i = 1; i < argc && !small && !faithful; i++) {
 		if (read_flag(&o, argv[i]))
@@ -310,7 +308,7 @@ int main(int argc, char **argv)
 			       2;
 		i++;
 	}
-	jobs = o.jobs >= 1 && o.jobs <= JOBS_MAX ? (int)o.jobs : 1;
+	o.jobs = o.jobs >= 1 && o.jobs <= JOBS_MAX ? o.jobs : 1;
 	results = mmap(NULL, JOBS_MAX * sizeof(*results), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (results == MAP_FAILED)
@@ -327,6 +325,6 @@ int main(int argc, char **argv)
 	if (o.seeds == UINT64_MAX && o.seconds <= 0)
 		o.seeds = 100;
 	if (o.steady)
-		return steady(o.seeds, jobs, o.steady, o.anew);
-	return many(o.first, o.seeds, o.seconds, jobs, o.go_on, o.shrink, &o.cut, NULL);
+		return steady(o);
+	return many(&o, NULL);
 }
