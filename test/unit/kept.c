@@ -73,16 +73,22 @@ void kept_group_end(void)
 	}
 }
 
-/* FNV-1a, of 64 bits, with the end of the text. */
+/* FNV-1a, of 64 bits, with a NUL for the end of what is said. */
+static void say_bytes(struct slice s)
+{
+	for (size_t i = 0; i <= s.len; i++)
+		kept.digest =
+			(kept.digest ^ (i < s.len ? (unsigned char)s.at[i] : 0)) * 0x100000001b3ULL;
+	kept.n++;
+	if (!kept_shows())
+		return;
+	fwrite(s.at, 1, s.len, kept.say);
+	fputc('\n', kept.say);
+}
+
 void kept_text(const char *text)
 {
-	const char *c = text;
-
-	do
-		kept.digest = (kept.digest ^ (unsigned char)*c) * 0x100000001b3ULL;
-	while (*c++);
-	kept.n++;
-	kept_note(text);
+	say_bytes(slice_of(text));
 }
 
 void kept_say(const char *fmt, ...)
@@ -100,12 +106,8 @@ void kept_say(const char *fmt, ...)
 
 void kept_slice(const char *name, struct slice s)
 {
-	char *text = strndup(s.at ? s.at : "", s.len);
-
-	assert_non_null(text);
 	kept_say("%s: %zu bytes%s", name, s.len, s.at ? "" : ", absent");
-	kept_text(text);
-	free(text);
+	say_bytes(s.at ? s : SLICE(""));
 }
 
 void kept_err(int rc, const struct err *err)
