@@ -74,12 +74,28 @@ static void known_release(struct known *s)
 	*s = (struct known){0};
 }
 
-static struct known *add(struct server_keeper *k, const char *name)
+/* The one that is known by this name, or a new one, with this uid. NULL: no memory, and what is
+ * known is as it was. */
+static struct known *known_as(struct server_keeper *k, const struct server_object *o)
 {
-	if (!LIST_ROOM(k->servers, k->n, k->cap))
+	struct known *s = find(k, o->name), next = {0};
+
+	if (s && strcmp(s->uid, o->uid) == 0)
+		return s;
+	if (!s && !LIST_ROOM(k->servers, k->n, k->cap))
 		return NULL;
-	k->servers[k->n] = (struct known){.name = strdup(name)};
-	return k->servers[k->n].name ? &k->servers[k->n++] : NULL;
+	next.name = strdup(o->name);
+	next.uid = strdup(o->uid);
+	if (!next.name || !next.uid) {
+		known_release(&next);
+		return NULL;
+	}
+	if (s)
+		known_release(s);
+	else
+		s = &k->servers[k->n++];
+	*s = next;
+	return s;
 }
 
 static void set_version(char to[static VERSION_SIZE], const char *from)
@@ -109,17 +125,9 @@ static bool is_empty(const struct server_object *o)
 static bool note(void *ctx, const struct server_object *o)
 {
 	struct server_keeper *k = ctx;
-	struct known *s = find(k, o->name);
+	struct known *s = known_as(k, o);
 
-	if (!s)
-		s = add(k, o->name);
-	if (s && (!s->uid || strcmp(s->uid, o->uid) != 0)) {
-		free(s->uid);
-		s->uid = strdup(o->uid);
-		s->done[0] = '\0';
-		s->since_ms = 0;
-	}
-	if (!s || !s->uid) {
+	if (!s) {
 		k->failed = true;
 		return false;
 	}
