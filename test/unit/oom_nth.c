@@ -30,14 +30,15 @@ bool oom_failed(void)
 	return atomic_load(&failed);
 }
 
-bool oom_fails(void)
+bool oom_fails(const void *from)
 {
-	long from = atomic_load(&first), n;
+	long nth = atomic_load(&first), n;
 
-	if (from < 0)
+	(void)from;
+	if (nth < 0)
 		return false;
 	n = atomic_fetch_add(&count, 1);
-	if (n < from || (n > from && !atomic_load(&all_after)))
+	if (n < nth || (n > nth && !atomic_load(&all_after)))
 		return false;
 	atomic_store(&failed, true);
 	return true;

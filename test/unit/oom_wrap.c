@@ -5,6 +5,9 @@
 #include "base/arena.h"
 #include "test/unit/oom_wrap.h"
 
+/* Where the caller goes on. */
+#define FROM __builtin_return_address(0)
+
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *at, size_t size);
@@ -21,33 +24,33 @@ char *__wrap_strndup(const char *s, size_t n);
 
 void *__wrap_malloc(size_t size)
 {
-	return oom_fails() ? NULL : __real_malloc(size);
+	return oom_fails(FROM) ? NULL : __real_malloc(size);
 }
 
 void *__wrap_calloc(size_t n, size_t size)
 {
-	return oom_fails() ? NULL : __real_calloc(n, size);
+	return oom_fails(FROM) ? NULL : __real_calloc(n, size);
 }
 
 void *__wrap_realloc(void *at, size_t size)
 {
-	return oom_fails() ? NULL : __real_realloc(at, size);
+	return oom_fails(FROM) ? NULL : __real_realloc(at, size);
 }
 
 void *__wrap_reallocarray(void *at, size_t n, size_t size)
 {
-	return oom_fails() ? NULL : __real_reallocarray(at, n, size);
+	return oom_fails(FROM) ? NULL : __real_reallocarray(at, n, size);
 }
 
 /* The C library's allocate by themselves. */
 char *__wrap_strdup(const char *s)
 {
-	return oom_fails() ? NULL : __real_strdup(s);
+	return oom_fails(FROM) ? NULL : __real_strdup(s);
 }
 
 char *__wrap_strndup(const char *s, size_t n)
 {
-	return oom_fails() ? NULL : __real_strndup(s, n);
+	return oom_fails(FROM) ? NULL : __real_strndup(s, n);
 }
 
 /* ---- an arena's pieces ---- */
@@ -69,39 +72,39 @@ char *__wrap_arena_strdup(struct arena *a, struct slice s);
 struct slice __wrap_arena_slice(struct arena *a, struct slice s);
 
 /* As the arena does where its next chunk cannot be had. */
-static bool lacks(struct arena *a)
+static bool lacks(struct arena *a, const void *from)
 {
-	if (oom_fails())
+	if (oom_fails(from))
 		a->failed = true;
 	return a->failed;
 }
 
 void *__wrap_arena_alloc(struct arena *a, size_t size)
 {
-	return lacks(a) ? NULL : __real_arena_alloc(a, size);
+	return lacks(a, FROM) ? NULL : __real_arena_alloc(a, size);
 }
 
 void *__wrap_arena_array(struct arena *a, size_t n, size_t size)
 {
-	return lacks(a) ? NULL : __real_arena_array(a, n, size);
+	return lacks(a, FROM) ? NULL : __real_arena_array(a, n, size);
 }
 
 void *__wrap_arena_space(struct arena *a, size_t n, size_t size)
 {
-	return lacks(a) ? NULL : __real_arena_space(a, n, size);
+	return lacks(a, FROM) ? NULL : __real_arena_space(a, n, size);
 }
 
 void *__wrap_arena_copy(struct arena *a, const void *from, size_t n, size_t size)
 {
-	return lacks(a) ? NULL : __real_arena_copy(a, from, n, size);
+	return lacks(a, FROM) ? NULL : __real_arena_copy(a, from, n, size);
 }
 
 char *__wrap_arena_strdup(struct arena *a, struct slice s)
 {
-	return lacks(a) ? NULL : __real_arena_strdup(a, s);
+	return lacks(a, FROM) ? NULL : __real_arena_strdup(a, s);
 }
 
 struct slice __wrap_arena_slice(struct arena *a, struct slice s)
 {
-	return lacks(a) ? (struct slice){0} : __real_arena_slice(a, s);
+	return lacks(a, FROM) ? (struct slice){0} : __real_arena_slice(a, s);
 }

@@ -19,8 +19,8 @@ bool oom_end(void);
 /* Has one failed since oom_begin()? Goes on. */
 bool oom_failed(void);
 
-/* What oom_wrap.o asks at each allocation: does this one fail? oom_nth.o answers, or the simulator.
- */
-bool oom_fails(void);
+/* What oom_wrap.o asks at each allocation: does this one fail, of who goes on at FROM? oom_nth.o
+ * answers, or the simulator. */
+bool oom_fails(const void *from);
 
 #endif
