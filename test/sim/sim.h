@@ -32,8 +32,9 @@ int64_t sim_now(void);
 uint64_t sim_spawn(int owner, const char *name, void (*fn)(void *), void *arg);
 void sim_name(uint64_t number, const char *name);
 int sim_owner(void);
-/* The number of the task that calls. */
+/* The number of the task that calls, and its name. */
 uint64_t sim_self(void);
+const char *sim_self_name(void);
 /* Is a task of that number still there? */
 bool sim_is_there(uint64_t number);
 /* Let the others have a chance. */

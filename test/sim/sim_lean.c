@@ -1,30 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sim: replicas that are short of memory. Each allocation of one that has started may fail: one at
  * a time, or some in a row. Chance of its own, so that all else of a seed goes on as it would. In
- * half of the seeds all are as likely; in the others who allocates often fails seldom, so that who
- * allocates once in a run is not forgotten. */
+ * half of the seeds all are as likely; in the others those of a kind that are many fail seldom, so
+ * that what is allocated once in a run is not forgotten. */
 #include <string.h>
 
+#include "test/sim/sim_api.h"
 #include "test/sim/sim_world.h"
 #include "test/unit/oom_wrap.h"
 
 /* Of a million allocations; in a row. */
 #define MOST 1500
 #define IN_A_ROW 30
-#define CALLERS 4096 /* a power of two, of which fewer than half are used */
+#define KINDS 16384 /* a power of two */
 
 bool lean_on;
 
 static struct {
 	uint64_t chance;
 	unsigned once_in, row[REPLICAS_MAX + 1];
-	/* Who allocates for the first time fails once in so many times; for the n-th, in n times as
-	 * many. 0: all are alike. */
-	unsigned first_in;
-	struct {
-		const void *from;
-		unsigned times;
-	} callers[CALLERS];
+	/* The first of a kind fails once in so many times; the n-th, in n times as many. 0: all are
+	 * alike. */
+	unsigned first_in, times[KINDS];
 } lean;
 
 static uint64_t drawn(uint64_t below)
@@ -49,21 +46,18 @@ void lean_end(void)
 	lean.once_in = 0;
 }
 
-/* Of this caller's next allocation. Where the program lies in memory decides nothing: its place in
- * the table is all that comes of it. */
-static unsigned once_in(const void *from)
+/* A kind are those of the same size by tasks of the same name: the same in all programs, however
+ * they are compiled. Two that share a place are one. */
+static unsigned once_in(size_t size)
 {
-	size_t at = (uintptr_t)from * UINT64_C(0x9E3779B97F4A7C15) >> 32 & (CALLERS - 1);
+	uint64_t kind = (store_hash(sim_self_name()) ^ size) * UINT64_C(0x9E3779B97F4A7C15);
 
 	if (!lean.first_in)
 		return lean.once_in;
-	while (lean.callers[at].from && lean.callers[at].from != from)
-		at = (at + 1) & (CALLERS - 1);
-	lean.callers[at].from = from;
-	return lean.first_in * ++lean.callers[at].times;
+	return lean.first_in * ++lean.times[kind >> 32 & (KINDS - 1)];
 }
 
-bool oom_fails(const void *from)
+bool oom_fails(size_t size)
 {
 	int owner = sim_owner();
 
@@ -71,7 +65,7 @@ bool oom_fails(const void *from)
 		return false;
 	if (lean.row[owner] > 0)
 		lean.row[owner]--;
-	else if (drawn(once_in(from)) != 0)
+	else if (drawn(once_in(size)) != 0)
 		return false;
 	else if (drawn(4) == 0)
 		lean.row[owner] = (unsigned)drawn(IN_A_ROW);

@@ -357,6 +357,11 @@ uint64_t sim_self(void)
 	return s.self->number;
 }
 
+const char *sim_self_name(void)
+{
+	return s.self->name;
+}
+
 bool sim_is_there(uint64_t number)
 {
 	for (size_t i = 0; i < s.n_tasks; i++)

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: see oom_wrap.h. */
 #include <stddef.h>
+#include <string.h>
 
 #include "base/arena.h"
 #include "test/unit/oom_wrap.h"
-
-/* Where the caller goes on. */
-#define FROM __builtin_return_address(0)
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
@@ -24,33 +22,33 @@ char *__wrap_strndup(const char *s, size_t n);
 
 void *__wrap_malloc(size_t size)
 {
-	return oom_fails(FROM) ? NULL : __real_malloc(size);
+	return oom_fails(size) ? NULL : __real_malloc(size);
 }
 
 void *__wrap_calloc(size_t n, size_t size)
 {
-	return oom_fails(FROM) ? NULL : __real_calloc(n, size);
+	return oom_fails(n * size) ? NULL : __real_calloc(n, size);
 }
 
 void *__wrap_realloc(void *at, size_t size)
 {
-	return oom_fails(FROM) ? NULL : __real_realloc(at, size);
+	return oom_fails(size) ? NULL : __real_realloc(at, size);
 }
 
 void *__wrap_reallocarray(void *at, size_t n, size_t size)
 {
-	return oom_fails(FROM) ? NULL : __real_reallocarray(at, n, size);
+	return oom_fails(n * size) ? NULL : __real_reallocarray(at, n, size);
 }
 
 /* The C library's allocate by themselves. */
 char *__wrap_strdup(const char *s)
 {
-	return oom_fails(FROM) ? NULL : __real_strdup(s);
+	return oom_fails(strlen(s)) ? NULL : __real_strdup(s);
 }
 
 char *__wrap_strndup(const char *s, size_t n)
 {
-	return oom_fails(FROM) ? NULL : __real_strndup(s, n);
+	return oom_fails(n) ? NULL : __real_strndup(s, n);
 }
 
 /* ---- an arena's pieces ---- */
@@ -72,39 +70,39 @@ char *__wrap_arena_strdup(struct arena *a, struct slice s);
 struct slice __wrap_arena_slice(struct arena *a, struct slice s);
 
 /* As the arena does where its next chunk cannot be had. */
-static bool lacks(struct arena *a, const void *from)
+static bool lacks(struct arena *a, size_t size)
 {
-	if (oom_fails(from))
+	if (oom_fails(size))
 		a->failed = true;
 	return a->failed;
 }
 
 void *__wrap_arena_alloc(struct arena *a, size_t size)
 {
-	return lacks(a, FROM) ? NULL : __real_arena_alloc(a, size);
+	return lacks(a, size) ? NULL : __real_arena_alloc(a, size);
 }
 
 void *__wrap_arena_array(struct arena *a, size_t n, size_t size)
 {
-	return lacks(a, FROM) ? NULL : __real_arena_array(a, n, size);
+	return lacks(a, n * size) ? NULL : __real_arena_array(a, n, size);
 }
 
 void *__wrap_arena_space(struct arena *a, size_t n, size_t size)
 {
-	return lacks(a, FROM) ? NULL : __real_arena_space(a, n, size);
+	return lacks(a, n * size) ? NULL : __real_arena_space(a, n, size);
 }
 
 void *__wrap_arena_copy(struct arena *a, const void *from, size_t n, size_t size)
 {
-	return lacks(a, FROM) ? NULL : __real_arena_copy(a, from, n, size);
+	return lacks(a, n * size) ? NULL : __real_arena_copy(a, from, n, size);
 }
 
 char *__wrap_arena_strdup(struct arena *a, struct slice s)
 {
-	return lacks(a, FROM) ? NULL : __real_arena_strdup(a, s);
+	return lacks(a, s.len) ? NULL : __real_arena_strdup(a, s);
 }
 
 struct slice __wrap_arena_slice(struct arena *a, struct slice s)
 {
-	return lacks(a, FROM) ? (struct slice){0} : __real_arena_slice(a, s);
+	return lacks(a, s.len) ? (struct slice){0} : __real_arena_slice(a, s);
 }

@@ -5,6 +5,7 @@
 #define TEST_UNIT_OOM_WRAP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum oom_extent {
 	OOM_ONE,       /* only that allocation */
@@ -14,13 +15,16 @@ enum oom_extent {
 /* Count allocations from here on, over all threads, and let the n-th of them fail, from 0;
  * negative: none. */
 void oom_begin(long n, enum oom_extent extent);
+/* The same, of the allocations of threads of that name alone, which is borrowed: others play
+ * something for them. */
+void oom_begin_in(const char *thread, long n, enum oom_extent extent);
 /* No more fail. Has one since oom_begin()? */
 bool oom_end(void);
 /* Has one failed since oom_begin()? Goes on. */
 bool oom_failed(void);
 
-/* What oom_wrap.o asks at each allocation: does this one fail, of who goes on at FROM? oom_nth.o
- * answers, or the simulator. */
-bool oom_fails(const void *from);
+/* What oom_wrap.o asks at each allocation: does this one fail, of so many bytes? oom_nth.o answers,
+ * or the simulator. */
+bool oom_fails(size_t size);
 
 #endif

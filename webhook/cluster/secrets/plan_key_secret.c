@@ -29,43 +29,52 @@ static int by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* One entry of the data. False: it is no key. */
-static bool read_key(const struct json *j, const struct json_node *secret,
-	const struct json_node *name, struct plan_key *ret)
+/* One entry of the data. ERR_SYNTAX: it is no key; ERR_NOMEM: nobody knows. */
+static int read_key(const struct json *j, const struct json_node *secret,
+	const struct json_node *name, struct plan_key *ret, struct err *err)
 {
 	struct slice text = json_inside(j, name);
 	char key[32];
 	struct buf bytes;
-	bool good;
+	int rc;
 
 	if (!text.at || text.len >= sizeof(key) || !text_u64(text, INT64_MAX, &ret->number))
-		return false;
+		return ERR_SYNTAX;
 	memcpy(key, text.at, text.len);
 	key[text.len] = '\0';
 	buf_init(&bytes, MAC_BYTES);
-	good = secret_value(j, secret, key, &bytes, NULL) == 0 && bytes.len == MAC_BYTES;
-	if (good) {
+	rc = secret_value(j, secret, key, &bytes, err);
+	if (rc == 0 && bytes.len == MAC_BYTES) {
 		memcpy(ret->bytes, bytes.data, MAC_BYTES);
 		mac_wipe(bytes.data, bytes.len);
-	}
+	} else if (rc != ERR_NOMEM)
+		rc = ERR_SYNTAX;
 	buf_release(&bytes);
-	return good;
+	return rc;
 }
 
 /* Share the keys in the Secret, oldest first. What else is there counts for nothing, and goes with
- * the next key that is made. */
-static size_t share_keys(
-	struct plan_key_look *l, const struct kube_answer *a, struct plan_key keys[PLAN_KEYS_MAX])
+ * the next key that is made. ERR_NOMEM: what was shared is. */
+static int share_keys(struct plan_key_look *l, const struct kube_answer *a,
+	struct plan_key keys[PLAN_KEYS_MAX], size_t *ret_n, struct err *err)
 {
 	const struct json_node *secret = json_root(&a->json);
 	size_t n = 0;
 
 	JSON_MEMBERS(&a->json, json_get(&a->json, secret, SLICE("data")), name)
-	n += n < PLAN_KEYS_MAX && read_key(&a->json, secret, name, &keys[n]);
+	{
+		int rc = n < PLAN_KEYS_MAX ? read_key(&a->json, secret, name, &keys[n], err)
+					   : ERR_SYNTAX;
+
+		if (rc == ERR_NOMEM)
+			return rc;
+		n += rc == 0;
+	}
 	qsort(keys, n, sizeof(*keys), by_number);
 	plan_keys_share(l->cfg.keys, keys, n, clock_ms());
 	metric_set(l->cfg.metrics, M_PLAN_KEYS, 0, 0, (int64_t)n);
-	return n;
+	*ret_n = n;
+	return 0;
 }
 
 /* A failure is told once, until another one or none comes. */
@@ -93,12 +102,15 @@ static int64_t look(void *ctx, struct duty *d)
 	struct plan_key keys[PLAN_KEYS_MAX];
 	struct kube_answer a;
 	struct err err = {0};
+	size_t n;
 	int rc = secret_get(l->cfg.kube, l->cfg.namespace, PLAN_KEY_SECRET, 0, &a, &err);
 
 	(void)d;
 	/* An API server that is away for a moment has the keys that it had. */
-	if (rc == 0 || rc == ERR_NOTFOUND || rc == ERR_REFUSED)
-		(void)share_keys(l, &a, keys);
+	if (rc == 0)
+		rc = share_keys(l, &a, keys, &n, &err);
+	else if (rc == ERR_NOTFOUND || rc == ERR_REFUSED)
+		(void)share_keys(l, &a, keys, &n, NULL);
 	mac_wipe(keys, sizeof(keys));
 	secret_release(&a);
 	note(l, rc, "the keys of plans cannot be read: other replicas do not believe this one's",
@@ -163,11 +175,13 @@ static int rotate(struct plan_key_look *l, const struct kube_answer *was, struct
 {
 	struct plan_key keys[PLAN_KEYS_MAX];
 	unsigned char fresh[MAC_BYTES];
-	size_t n = share_keys(l, was, keys);
+	size_t n = 0;
 	bool changed = false;
 	struct buf body;
-	int rc = mac_key_new(fresh, err);
+	int rc = share_keys(l, was, keys, &n, err);
 
+	if (rc == 0)
+		rc = mac_key_new(fresh, err);
 	if (rc == 0) {
 		n = plan_keys_next(keys, n, clock_ms(),
 			l->cfg.rotate_ms ? l->cfg.rotate_ms : ROTATE_MS, fresh, &changed);
