@@ -42,16 +42,23 @@ endif
 sim-test:
 	@tools/setup build test
 	$(SUB) sim-program scale-program
-	@$(STEADY)
+	$(STEADY)
 	@test/sim/run $(SIM) $(JOBS) $(if $(filter-out undefined file,$(origin SECONDS)),$(SECONDS),60)
 	@$(SIM_SCALE) --servers 100 --pods 10000 --load 1.2 --watch-ms 500 --replicas 1,3 --twice
 
-# What steady runs say, beside what they said when test/sim/steady.txt was written, one in each line; UPDATE=1 writes it, of SEEDS runs.
-STEADY = $(SIM) --steady test/sim/steady.txt --seeds $(or $(and $(UPDATE),$(SEEDS)),$(shell wc -l <test/sim/steady.txt)) --jobs $(JOBS)
+# What steady runs say, beside what they said when the files were written, one in each line, without memory running out, with it, and where
+# places reach pods in another way; UPDATE=1 writes them, the first of SEEDS runs.
+steady = $(SIM) --steady test/sim/$1.txt $2 --jobs $(JOBS) $(if $(UPDATE),--anew) --seeds \
+	$(or $(and $(UPDATE),$3),$(shell wc -l <test/sim/$1.txt))
+define STEADY
+@$(call steady,steady,,$(SEEDS))
+@$(call steady,steady_lean,--lean,100)
+@$(call steady,steady_slips,--slips,30)
+endef
 sim-steady:
 	@tools/setup build test
 	$(SUB) sim-program
-	@$(STEADY) $(if $(UPDATE),--anew)
+	$(STEADY)
 
 # The model API server against recorded answers of a real one.
 sim-faithful:
