@@ -51,6 +51,7 @@ static struct world {
 	bool one_source;    /* of the source's Secrets no other can be read */
 	bool meddle;        /* before the next write somebody else writes */
 	unsigned premature; /* copies that were written before the record said so */
+	unsigned misnamed;  /* copies that name another source than theirs */
 } w;
 
 /* ---- the API server, with its lock held ---- */
@@ -122,6 +123,20 @@ static bool same_number(const struct json *j, const struct json_node *v, unsigne
 	return json_is_str(j, v, slice_of(text));
 }
 
+/* Three Secrets, where all are there, are sources of their own names. */
+static bool names_source(const char *copy, const struct json *j)
+{
+	bool three = !w.one_source && find("kube-system", CA) && find("kube-system", CLIENT) &&
+		     find("kube-system", CONF);
+	char own[128];
+
+	snprintf(own, sizeof(own), "kube-system/%s", three ? copy : "bitfusion-secret");
+	return json_is_str(j,
+		json_path(j, json_root(j), "metadata", "annotations", "poolgate.io/copied-from",
+			NULL),
+		slice_of(own));
+}
+
 static void write_secret(
 	const char *ns, const char *name, const struct json *j, struct api_reply *reply)
 {
@@ -134,6 +149,7 @@ static void write_secret(
 
 	if (!has_word(w.record ? w.record : "", ns))
 		w.premature++;
+	w.misnamed += !names_source(wanted, j);
 	if (!*name && s) {
 		api_status(reply, 409, "AlreadyExists", "it exists");
 	} else if (*name && (!s || !same_number(j, json_get(j, meta, SLICE("resourceVersion")),
@@ -300,6 +316,7 @@ FIXTURE(tear_down)
 		forget(&w.secret[i]);
 	free(w.record);
 	assert_int_equal(w.premature, 0);
+	assert_int_equal(w.misnamed, 0);
 	return 0;
 }
 
