@@ -2,6 +2,8 @@
 /* base: text escaped for JSON strings and pointers, 16 bytes at a time. */
 #include "base/buf.h"
 
+#include "base/text.h"
+
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
@@ -251,9 +253,8 @@ void buf_percent(struct buf *b, struct slice s)
 	for (size_t i = 0; i < s.len; i++) {
 		unsigned char ch = (unsigned char)s.at[i];
 
-		if ((ch >= 'A' && ch <= 'Z') || (ch >= 'a' && ch <= 'z') ||
-			(ch >= '0' && ch <= '9') || (ch && strchr("-._~", ch))) {
-			buf_char(b, (char)ch);
+		if (text_is_alnum(s.at[i]) || (ch && strchr("-._~", ch))) {
+			buf_char(b, s.at[i]);
 		} else {
 			buf_char(b, '%');
 			buf_char(b, hex[ch >> 4]);

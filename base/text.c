@@ -116,17 +116,12 @@ bool text_duration_ms(struct slice s, int64_t *ret_ms)
 
 /* ---- characters ---- */
 
-static char lower(char c)
-{
-	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
-}
-
 bool text_ieq(struct slice a, struct slice b)
 {
 	if (a.len != b.len)
 		return false;
 	for (size_t i = 0; i < a.len; i++)
-		if (lower(a.at[i]) != lower(b.at[i]))
+		if (text_to_lower(a.at[i]) != text_to_lower(b.at[i]))
 			return false;
 	return true;
 }
@@ -194,7 +189,7 @@ bool text_dns_label(struct slice s)
 	for (size_t i = 0; i < s.len; i++) {
 		char c = s.at[i];
 
-		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-')
+		if (!text_is_lower(c) && !text_is_digit(c) && c != '-')
 			return false;
 	}
 	return true;
@@ -208,8 +203,7 @@ bool text_dns_subdomain(struct slice s)
 		char c = s.at[i];
 		bool edge = i == 0 || i + 1 == s.len || s.at[i - 1] == '.' || s.at[i + 1] == '.';
 
-		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') &&
-			(edge || (c != '-' && c != '.')))
+		if (!text_is_lower(c) && !text_is_digit(c) && (edge || (c != '-' && c != '.')))
 			return false;
 	}
 	return true;
@@ -249,9 +243,8 @@ static bool host_ok(struct slice host, bool v6)
 	bool colon = false;
 
 	for (size_t i = 0; i < host.len; i++) {
-		char c = host.at[i], l = lower(c);
-		bool name = (l >= 'a' && l <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
-			    c == '-' || c == '_';
+		char c = host.at[i];
+		bool name = text_is_alnum(c) || c == '.' || c == '-' || c == '_';
 
 		/* A zone ("fe80::1%eth0") may stand behind a V6 address. */
 		if (!name && !(v6 && (c == ':' || c == '%')))

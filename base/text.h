@@ -20,6 +20,38 @@ bool text_u64(struct slice s, uint64_t max, uint64_t *ret);
  * above about 292 years. */
 bool text_duration_ms(struct slice s, int64_t *ret_ms);
 
+/* ASCII's letters and digits. */
+static inline bool text_is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static inline bool text_is_lower(char c)
+{
+	return c >= 'a' && c <= 'z';
+}
+
+static inline bool text_is_upper(char c)
+{
+	return c >= 'A' && c <= 'Z';
+}
+
+static inline bool text_is_letter(char c)
+{
+	return text_is_lower(c) || text_is_upper(c);
+}
+
+static inline bool text_is_alnum(char c)
+{
+	return text_is_letter(c) || text_is_digit(c);
+}
+
+/* An upper letter's lower one; everything else as it is. */
+static inline char text_to_lower(char c)
+{
+	return text_is_upper(c) ? (char)(c | 0x20) : c;
+}
+
 /* ASCII case-insensitive equality. */
 bool text_ieq(struct slice a, struct slice b);
 

@@ -167,8 +167,8 @@ static bool env_name(struct slice s)
 	for (size_t i = 0; i < s.len; i++) {
 		char c = s.at[i];
 
-		if (!((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||
-			    (i > 0 && ((c >= '0' && c <= '9') || c == '.' || c == '-'))))
+		if (!(text_is_letter(c) || c == '_' ||
+			    (i > 0 && (text_is_digit(c) || c == '.' || c == '-'))))
 			return false;
 	}
 	return s.len > 0;

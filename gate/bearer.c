@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "base/text.h"
 #include "kube/kube_review.h"
 
 /* A token's middle part has about 500 bytes and 20 values. */
@@ -18,18 +19,13 @@ static int no_token(struct err *err)
 	return err_set(err, ERR_SYNTAX, "what was shown is no token of a service account");
 }
 
-static bool is_plain(char c)
-{
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 /* A pod's uid, which will name a folder. */
 static bool take_uid(struct slice uid, char ret[static BEARER_UID_MAX])
 {
 	if (!uid.at || uid.len == 0 || uid.len >= BEARER_UID_MAX)
 		return false;
 	for (size_t i = 0; i < uid.len; i++)
-		if (!is_plain(uid.at[i]) && (uid.at[i] != '-' || i == 0))
+		if (!text_is_alnum(uid.at[i]) && (uid.at[i] != '-' || i == 0))
 			return false;
 	memcpy(ret, uid.at, uid.len);
 	ret[uid.len] = '\0';

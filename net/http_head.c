@@ -54,7 +54,7 @@ struct slice http_media_type(struct slice value)
 
 static bool in_host(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+	return text_is_lower(c) || text_is_digit(c) || c == '-' || c == '.';
 }
 
 /* Names with letters, digits and '-' between single dots: a dot at the end would be another
@@ -111,8 +111,7 @@ bool https_host_good(struct slice text)
 
 static bool is_token(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       (c && strchr("!#$%&'*+-.^_`|~", c));
+	return text_is_alnum(c) || (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
 /* What is left to read of a value. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/yaml/yaml_scalar.h"
 
 /* No map of ours has more keys. */
@@ -31,14 +32,7 @@ static void list_words(struct buf *out, const char *const *words, size_t n, cons
 /* ASCII letters alone, whatever the locale. */
 static bool same_letters(const char *a, const char *b, size_t len)
 {
-	for (size_t i = 0; i < len; i++) {
-		char x = a[i] >= 'A' && a[i] <= 'Z' ? (char)(a[i] - 'A' + 'a') : a[i];
-		char y = b[i] >= 'A' && b[i] <= 'Z' ? (char)(b[i] - 'A' + 'a') : b[i];
-
-		if (x != y)
-			return false;
-	}
-	return true;
+	return text_ieq((struct slice){a, len}, (struct slice){b, len});
 }
 
 /* The key that somebody wrote for this one: the same letters in another case. */

@@ -3,6 +3,8 @@
  * them. */
 #include "base/yaml/yaml_number.h"
 
+#include "base/text.h"
+
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,11 +19,6 @@ static bool digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-static bool letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 /* Digits of a base, below 2^64. */
 static bool parse_digits(const char *s, unsigned base, uint64_t *ret)
 {
@@ -32,7 +29,7 @@ static bool parse_digits(const char *s, unsigned base, uint64_t *ret)
 
 		if (digit(*s))
 			d = (unsigned)(*s - '0');
-		else if (letter(*s))
+		else if (text_is_letter(*s))
 			d = (unsigned)((*s | 0x20) - 'a') + 10;
 		else
 			return false;

@@ -5,19 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "base/yaml/yaml_number.h"
 
 #define TAG "tag:yaml.org,2002:"
-
-static bool digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-static bool letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
 
 /* word in lower case, with a capital, or in upper case; nothing between ("yEs" is a string) */
 static bool is_word(struct slice s, const char *word)
@@ -29,7 +20,7 @@ static bool is_word(struct slice s, const char *word)
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		char low = word[i];
-		char up = letter(low) ? (char)(low - 'a' + 'A') : low;
+		char up = text_is_letter(low) ? (char)(low - 'a' + 'A') : low;
 
 		lower = lower && s.at[i] == low;
 		upper = upper && s.at[i] == up;
@@ -90,7 +81,7 @@ void yaml_resolve(struct slice spelling, struct yaml_value *ret)
 	ret->finite = true;
 	if (set_word(spelling, ret))
 		return;
-	if (digit(c) || c == '+' || c == '-' || c == '.') {
+	if (text_is_digit(c) || c == '+' || c == '-' || c == '.') {
 		if (set_special(spelling, ret) || yaml_number(spelling, ret))
 			return;
 	}
@@ -230,26 +221,25 @@ bool yaml_plain_safe(struct slice s)
 		char after = i + 1 < s.len ? s.at[i + 1] : '\0';
 		bool middle = i > 0 && after != '\0';
 
-		if (!digit(c) && !strchr(".:_+-eEtTzZ ", c))
+		if (!text_is_digit(c) && !strchr(".:_+-eEtTzZ ", c))
 			number_like = false;
-		if (letter(c) || digit(c) || strchr("_/", c))
+		if (text_is_alnum(c) || strchr("_/", c))
 			continue;
 		if (c == '.' || (i > 0 && strchr("@%$()=+", c)))
 			continue;
 		/* "-n" and "a-b", not "-", "---" or "a -" */
-		if (c == '-' &&
-			(i > 1 || letter(after) || digit(after) || (after == '-' && s.len > 3)))
+		if (c == '-' && (i > 1 || text_is_alnum(after) || (after == '-' && s.len > 3)))
 			continue;
-		if (middle && c == ':' && (letter(after) || digit(after) || after == '/'))
+		if (middle && c == ':' && (text_is_alnum(after) || after == '/'))
 			continue;
-		if (middle && c == ' ' && (letter(after) || digit(after) || after == '/'))
+		if (middle && c == ' ' && (text_is_alnum(after) || after == '/'))
 			continue;
 		return false;
 	}
 	if (slice_starts(s, SLICE("---")) || slice_starts(s, SLICE("...")))
 		return false;
 	/* dates, 1:30 and the like: strings here, something else to other readers */
-	if (number_like && (digit(s.at[0]) || strchr("+-.", s.at[0])))
+	if (number_like && (text_is_digit(s.at[0]) || strchr("+-.", s.at[0])))
 		return false;
 	yaml_resolve(s, &v);
 	return v.type == YAML_STRING;

@@ -380,6 +380,26 @@ TEST(nearest_words)
 	}
 }
 
-TESTS(whole_numbers, bytes_of_whole_numbers, durations, case_insensitive, utf8, utf8_cut,
-	base_names, words, dns_labels, dns_subdomains, ips, hashes, listen_addresses,
+/* Each byte there is, whatever the locale. */
+TEST(letters_and_digits)
+{
+	static const char digits[] = "0123456789", lower[] = "abcdefghijklmnopqrstuvwxyz",
+			  upper[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+	for (int i = 0; i < 256; i++) {
+		char c = (char)i;
+		bool digit = c && strchr(digits, c), small = c && strchr(lower, c);
+		const char *large = c ? strchr(upper, c) : NULL;
+
+		assert_int_equal(text_is_digit(c), digit);
+		assert_int_equal(text_is_lower(c), small);
+		assert_int_equal(text_is_upper(c), large != NULL);
+		assert_int_equal(text_is_letter(c), small || large);
+		assert_int_equal(text_is_alnum(c), small || large || digit);
+		assert_int_equal(text_to_lower(c), large ? lower[large - upper] : c);
+	}
+}
+
+TESTS(letters_and_digits, whole_numbers, bytes_of_whole_numbers, durations, case_insensitive, utf8,
+	utf8_cut, base_names, words, dns_labels, dns_subdomains, ips, hashes, listen_addresses,
 	bytes_of_listen_addresses, nearest_words)

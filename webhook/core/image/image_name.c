@@ -2,18 +2,15 @@
 /* core: an image's name, as the grammar of the distribution project has it. */
 #include "webhook/core/image/image.h"
 
+#include "base/text.h"
+
 #define REPOSITORY_MAX 255
 #define TAG_MAX 128
 #define DEFAULT_HOST SLICE("docker.io")
 
 static bool is_low(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-}
-
-static bool is_alnum(char c)
-{
-	return is_low(c) || (c >= 'A' && c <= 'Z');
+	return text_is_lower(c) || text_is_digit(c);
 }
 
 bool image_is_digest(struct slice s)
@@ -21,7 +18,7 @@ bool image_is_digest(struct slice s)
 	if (s.len != IMAGE_DIGEST_LEN || !slice_starts(s, SLICE("sha256:")))
 		return false;
 	for (size_t i = 7; i < s.len; i++)
-		if (!((s.at[i] >= '0' && s.at[i] <= '9') || (s.at[i] >= 'a' && s.at[i] <= 'f')))
+		if (!(text_is_digit(s.at[i]) || (s.at[i] >= 'a' && s.at[i] <= 'f')))
 			return false;
 	return true;
 }
@@ -81,7 +78,7 @@ static bool tag_is_good(struct slice s)
 	if (s.len == 0 || s.len > TAG_MAX || s.at[0] == '.' || s.at[0] == '-')
 		return false;
 	for (size_t i = 0; i < s.len; i++)
-		if (!is_alnum(s.at[i]) && s.at[i] != '_' && s.at[i] != '.' && s.at[i] != '-')
+		if (!text_is_alnum(s.at[i]) && s.at[i] != '_' && s.at[i] != '.' && s.at[i] != '-')
 			return false;
 	return true;
 }

@@ -15,9 +15,8 @@ static bool env_name(struct slice s)
 {
 	for (size_t i = 0; i < s.len; i++) {
 		char c = s.at[i];
-		bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 
-		if (!letter && !(i > 0 && c >= '0' && c <= '9'))
+		if (!text_is_letter(c) && c != '_' && !(i > 0 && text_is_digit(c)))
 			return false;
 	}
 	return s.len > 0;
@@ -55,10 +54,8 @@ static bool secret_key(struct slice s)
 {
 	for (size_t i = 0; i < s.len; i++) {
 		char c = s.at[i];
-		bool plain =
-			(c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 
-		if (!plain && c != '-' && c != '_' && c != '.')
+		if (!text_is_alnum(c) && c != '-' && c != '_' && c != '.')
 			return false;
 	}
 	return s.len > 0 && s.len <= 253 && !slice_is(s, ".") && !slice_starts(s, SLICE(".."));

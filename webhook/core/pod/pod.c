@@ -290,7 +290,7 @@ static bool put_why(
 	size_t n = s.len < POD_WHY_SIZE ? s.len : POD_WHY_SIZE - 1;
 
 	for (size_t i = 0; i < n; i++)
-		if (!((s.at[i] >= 'a' && s.at[i] <= 'z') || (s.at[i] >= 'A' && s.at[i] <= 'Z')))
+		if (!text_is_letter(s.at[i]))
 			return false;
 	if (n == 0)
 		return false;

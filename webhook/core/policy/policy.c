@@ -6,6 +6,7 @@
 
 #include "base/json/json_record.h"
 #include "base/quantity.h"
+#include "base/text.h"
 
 /* A label's value has no more. */
 #define NAME_MAX_LABEL 63
@@ -28,7 +29,7 @@ const char *foreign_key_name(enum foreign_key k)
 
 static bool is_end(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+	return text_is_lower(c) || text_is_digit(c);
 }
 
 /* What is an object's name and a label's value. */

@@ -121,8 +121,7 @@ static struct slice one_spelling(const char *address, struct arena *a)
 		text = arena_fmt(a, "%x:%x:%x:%x:%x:%x:%x:%x %u", g[0], g[1], g[2], g[3], g[4],
 			g[5], g[6], g[7], (unsigned)port);
 	for (char *c = text; c && *c; c++)
-		if (*c >= 'A' && *c <= 'Z')
-			*c = (char)(*c - 'A' + 'a');
+		*c = text_to_lower(*c);
 	return text ? slice_of(text) : SLICE("");
 }
 

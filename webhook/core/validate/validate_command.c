@@ -33,8 +33,7 @@ static const struct json_node *find_run(
 /* May this byte belong to a program's name? */
 static bool in_name(char c)
 {
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-	       c == '_' || c == '-' || c == '.' || (unsigned char)c >= 0x80;
+	return text_is_alnum(c) || c == '_' || c == '-' || c == '.' || (unsigned char)c >= 0x80;
 }
 
 /* Does the word hold this program's name: alone, at a path's end, or anywhere in a script? */

@@ -102,9 +102,7 @@ static bool is_token(struct slice s)
 
 	while (s.len && s.at[s.len - 1] == '=')
 		s.len--;
-	while (n < s.len &&
-		((s.at[n] >= 'A' && s.at[n] <= 'Z') || (s.at[n] >= 'a' && s.at[n] <= 'z') ||
-			(s.at[n] >= '0' && s.at[n] <= '9') || strchr("-._~+/", s.at[n])))
+	while (n < s.len && (text_is_alnum(s.at[n]) || strchr("-._~+/", s.at[n])))
 		n++;
 	return s.len && n == s.len;
 }

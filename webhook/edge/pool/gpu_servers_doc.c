@@ -47,8 +47,8 @@ static bool is_host(struct slice s)
 	for (size_t i = 0; i < s.len; i++) {
 		char c = s.at[i];
 
-		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-			    c == '.' || c == '-' || (v6 ? c == ':' || c == '%' : c == '_')))
+		if (!(text_is_alnum(c) || c == '.' || c == '-' ||
+			    (v6 ? c == ':' || c == '%' : c == '_')))
 			return false;
 	}
 	return true;
