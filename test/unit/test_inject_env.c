@@ -270,6 +270,84 @@ TEST(test_join)
 	arena_release(&a);
 }
 
+/* What a value holds that JSON spells otherwise is spelled so, alone and in front of the
+ * container's own, and read again as it was. */
+TEST(test_values_that_are_escaped)
+{
+	static struct profile_env odd[] = {
+		{.name = {"ODD", 3}, .value = {"\"{percent}\"\n\\", 13}},
+		{.name = {"ONLY", 4}, .value = {"\1\2\3", 3}},
+		{.name = {"PATHS", 5},
+			.value = {"C:\\{percent}", 12},
+			.prepend = true,
+			.separator = {";", 1}},
+	};
+	struct fixture f;
+	char *pod, *back;
+
+	init(&f);
+	f.profiles[2].env = odd;
+	f.profiles[2].n_env = COUNT(odd);
+	pod = fixture_inject(&f, POD("", "'env':[" VAR("PATHS", "D:\\\\") "],", HALF));
+	expect_env(pod,
+		"[" VAR("PATHS", "C:\\\\50;D:\\\\") ",{'name':'ODD','value':'\\\"50\\\"\\n\\\\'}"
+						    "," VAR("ONLY", "\\u0001\\u0002\\u0003") "]");
+	assert_int_equal(fixture_validate_raw(&f, pod), 0);
+	back = fixture_undo(&f, pod);
+	fixture_same(0, "undone", back, POD("", "'env':[" VAR("PATHS", "D:\\\\") "],", HALF));
+	free(back);
+	free(pod);
+	fixture_release(&f);
+}
+
+#define ELSEWHERE(name) "{'name':'" name "','valueFrom':{'fieldRef':{'fieldPath':'metadata.uid'}}}"
+#define KEPT(name, value)                                                                          \
+	ELSEWHERE("POOLGATE_OWN_" name) "," VAR(name, value "$(POOLGATE_OWN_" name ")")
+
+/* Variables that come from elsewhere are each kept, and ours stands right behind, however they lie
+ * to each other. */
+TEST(test_several_that_come_from_elsewhere)
+{
+	static struct profile_env front[] = {
+		{.name = {"A", 1}, .value = {"a", 1}, .prepend = true, .separator = {":", 1}},
+		{.name = {"B", 1}, .value = {"b", 1}, .prepend = true, .separator = {":", 1}},
+		{.name = {"C", 1}, .value = {"c", 1}, .prepend = true, .separator = {":", 1}},
+	};
+	static const struct {
+		const char *pod, *env;
+	} rows[] = {
+		{POD("", "'env':[" ELSEWHERE("A") "," ELSEWHERE("B") "," ELSEWHERE("C") "],", ""),
+			"[" KEPT("A", "a:") "," KEPT("B", "b:") "," KEPT("C", "c:") "]"},
+		{POD("", "'env':[" ELSEWHERE("C") "," ELSEWHERE("B") "," ELSEWHERE("A") "],", ""),
+			"[" KEPT("C", "c:") "," KEPT("B", "b:") "," KEPT("A", "a:") "]"},
+		{POD("", "'env':[" ELSEWHERE("B") "," ELSEWHERE("C") "," ELSEWHERE("A") "],", ""),
+			"[" KEPT("B", "b:") "," KEPT("C", "c:") "," KEPT("A", "a:") "]"},
+		{POD("",
+			 "'env':[" VAR("X", "1") "," VAR("B", "2") "," ELSEWHERE("A") "," VAR(
+				 "Y", "3") "," ELSEWHERE("C") "],",
+			 ""),
+			"[" VAR("X", "1") "," VAR("B", "b:2") "," KEPT("A", "a:") "," VAR(
+				"Y", "3") "," KEPT("C", "c:") "]"},
+	};
+	struct fixture f;
+
+	init(&f);
+	f.profiles[2].env = front;
+	f.profiles[2].n_env = COUNT(front);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		char *pod = fixture_inject(&f, rows[i].pod), *back;
+
+		expect_env(pod, rows[i].env);
+		if (fixture_validate_raw(&f, pod) != 0)
+			fail_msg("row %zu: %s: %s", i, f.err.path, f.err.msg);
+		back = fixture_undo(&f, pod);
+		fixture_same(i, "undone", back, rows[i].pod);
+		free(back);
+		free(pod);
+	}
+	fixture_release(&f);
+}
+
 /* A field of the pod comes as it does from a Secret. */
 TEST(test_field)
 {
@@ -306,5 +384,5 @@ TEST(test_field)
 	fixture_release(&f);
 }
 
-TESTS(test_field, test_join, test_written_and_taken_back, test_collisions, test_restored,
-	test_changed_behind_us)
+TESTS(test_field, test_join, test_values_that_are_escaped, test_several_that_come_from_elsewhere,
+	test_written_and_taken_back, test_collisions, test_restored, test_changed_behind_us)

@@ -578,6 +578,69 @@ TEST(test_late_container_on_placed_servers)
 	free(more);
 }
 
+/* Nobody keeps claims where a file is injected: a later container joins the servers all the same.
+ */
+TEST(test_late_container_where_nobody_keeps_claims)
+{
+	static const char late[] =
+		"[{'op':'add','path':'/spec/containers/-','value':{'name':'late',"
+		"'resources':{'limits':{'bitfusion.io/gpu-amount':3}}}}]";
+	char *once, *more, *twice;
+
+	once = fixture_inject(&fix,
+		POD(ON ",'poolgate.io/launcher':'lupine'}", "'containers':[{'name':'a'," ONE "}]"));
+	more = fixture_change(once, late);
+	fix.world.ledger = NULL;
+	twice = fixture_inject(&fix, more);
+	expect(twice, "spec.containers.1.env.0",
+		"{'name':'LUPINE_SERVER','value':'10.0.0.1:14833'}");
+	assert_int_equal(fix.mutation.plan.n_servers, 1);
+	assert_string_equal(arena_strdup(&fix.scratch, fix.mutation.plan.servers[0]), "gpu-01");
+	free(twice);
+	free(more);
+	free(once);
+}
+
+/* What else the operator gives an init container stands behind cpu and memory, on each side. */
+TEST(test_init_with_other_resources)
+{
+#define OTHER "'ephemeral-storage':'1Gi'"
+	static const struct {
+		const char *cpu, *memory, *want;
+	} rows[] = {
+		{NULL, NULL, "{" OTHER "}"},
+		{"1", NULL, "{'cpu':'1'," OTHER "}"},
+		{NULL, "2Gi", "{'memory':'2Gi'," OTHER "}"},
+		{"1", "2Gi", "{'cpu':'1','memory':'2Gi'," OTHER "}"},
+	};
+	struct profile_client client = fix.profiles[0].clients[0];
+	struct profile_init one = client.inits[0];
+	char *other = fixture_quotes(OTHER);
+
+	client.inits = &one;
+	fix.profiles[0].clients = &client;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct slice cpu = rows[i].cpu ? slice_of(rows[i].cpu) : (struct slice){0};
+		struct slice memory = rows[i].memory ? slice_of(rows[i].memory) : (struct slice){0};
+		char *pod;
+
+		one.limit_cpu = one.request_cpu = cpu;
+		one.limit_memory = one.request_memory = memory;
+		one.other_limits = slice_of(other);
+		one.other_requests = (struct slice){0};
+		pod = fixture_inject(&fix, POD(ON "}", APP));
+		expect(pod, "spec.initContainers.0.resources.limits", rows[i].want);
+		free(pod);
+		one.other_limits = (struct slice){0};
+		one.other_requests = slice_of(other);
+		pod = fixture_inject(&fix, POD(ON "}", APP));
+		expect(pod, "spec.initContainers.0.resources.requests", rows[i].want);
+		free(pod);
+	}
+	free(other);
+#undef OTHER
+}
+
 TEST(test_injection_mode_leaves_the_command)
 {
 	char *pod = fixture_inject(&fix,
@@ -598,5 +661,6 @@ TESTS_BETWEEN(set_up, tear_down, test_verdicts, test_what_is_injected, test_libr
 	test_update_restores, test_update_restores_into_what_is_gone,
 	test_update_cannot_change_the_request, test_servers_are_placed, test_one_server,
 	test_full_pool_hides_no_mistake, test_image_that_is_not_set,
-	test_late_container_on_placed_servers, test_injection_mode_leaves_the_command,
+	test_late_container_on_placed_servers, test_late_container_where_nobody_keeps_claims,
+	test_init_with_other_resources, test_injection_mode_leaves_the_command,
 	test_units_where_nodes_are_asked_for_nothing)

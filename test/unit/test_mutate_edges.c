@@ -223,6 +223,63 @@ TEST(test_a_container_that_asks_again)
 	free(pod);
 }
 
+/* Whoever gives it its request once more, and other units than it comes to, is told where. */
+TEST(test_a_container_that_asks_again_with_other_units)
+{
+	static const char *const sides[] = {"limits", "requests"};
+	char *pod = fixture_inject(&fix, POD(ON "}", APP)), *again;
+	char change[512], path[128];
+
+	for (size_t i = 0; i < COUNT(sides); i++) {
+		(void)snprintf(change, sizeof(change),
+			"[{'op':'add','path':'/spec/containers/0/resources/limits/"
+			"bitfusion.io~1gpu-amount','value':'1'},{'op':'replace','path':"
+			"'/spec/containers/0/resources/%s/bitfusion.io~1gpu','value':7}]",
+			sides[i]);
+		(void)snprintf(path, sizeof(path),
+			"/spec/containers/0/resources/%s/bitfusion.io~1gpu", sides[i]);
+		again = fixture_change(pod, change);
+		assert_int_equal(fixture_mutate(&fix, again), ERR_INVALID);
+		assert_string_equal(fix.err.path, path);
+		assert_non_null(strstr(fix.err.msg, "found 7, but"));
+		free(again);
+	}
+	free(pod);
+}
+
+/* A pod that carries no plan is left as it is. */
+TEST(test_undo_of_a_pod_without_a_plan)
+{
+	const struct json_node *pod = fixture_pod(&fix, POD(ON "}", APP));
+
+	buf_clear(&fix.patch);
+	assert_int_equal(
+		mutate_undo(&fix.json, pod, &fix.scratch, &fix.patch, &fix.mutation, &fix.err), 0);
+	assert_false(fix.mutation.patched);
+	assert_string_equal(fix.mutation.why_not, "no plan");
+	assert_int_equal(fix.patch.len, 0);
+}
+
+/* Nodes are asked for nothing, and the API server has left out the side that was empty then. */
+TEST(test_undo_into_a_side_that_is_gone)
+{
+	static const char text[] =
+		POD(ON "}", "'containers':[{'name':'a','command':['x'],'resources':{'limits':{"
+			    "'bitfusion.io/gpu-amount':1,'bitfusion.io/"
+			    "gpu-percent':'50'},'requests':{'cpu':1}}}]");
+	char *pod, *live, *back;
+
+	fix.config.node_resource_off = true;
+	pod = fixture_inject(&fix, text);
+	live = fixture_change(
+		pod, "[{'op':'remove','path':'/spec/containers/0/resources/limits'}]");
+	back = fixture_undo(&fix, live);
+	fixture_same(0, "undone", back, text);
+	free(back);
+	free(live);
+	free(pod);
+}
+
 #define TWO                                                                                        \
 	"'containers':[{'name':'a','command':['x']," ONE "},{'name':'b','command':['y']," ONE "}]"
 #define BACK(n)                                                                                    \
@@ -513,6 +570,32 @@ TEST(test_memory_that_ends_anywhere)
 	}
 }
 
+/* The same of what is taken back, where all is as it was planned and where words are missing. */
+TEST(test_undo_with_memory_that_ends_anywhere)
+{
+	static const char *const changes[] = {"[]",
+		"[{'op':'remove','path':'/spec/containers/0/command'}]",
+		"[{'op':'remove','path':'/spec/containers/0/env'}]"};
+	char *made = fixture_inject(&fix, POD(ON "}", APP));
+
+	for (size_t i = 0; i < COUNT(changes); i++) {
+		char *pod = fixture_change(made, changes[i]);
+		int least = ERR_NOMEM, want = i == 0 ? 0 : ERR_INVALID;
+
+		for (size_t max = 0; least == ERR_NOMEM; max += 8) {
+			arena_release(&fix.scratch);
+			arena_init(&fix.scratch, max);
+			fixture_raw(&fix, pod);
+			buf_clear(&fix.patch);
+			least = mutate_undo(&fix.json, json_root(&fix.json), &fix.scratch,
+				&fix.patch, &fix.mutation, &fix.err);
+		}
+		assert_int_equal(least, want);
+		free(pod);
+	}
+	free(made);
+}
+
 TEST(test_crowds)
 {
 	static const struct {
@@ -547,6 +630,8 @@ TEST(test_crowds)
 TESTS_BETWEEN(set_up, tear_down, test_odd_pods_are_injected, test_other_resources_stay,
 	test_verdicts, test_a_long_number, test_filters_are_bounded,
 	test_undo_leaves_the_users_own_variables, test_undo_of_what_is_gone_takes_nothing_else,
-	test_a_container_that_asks_again, test_updates, test_refused_updates,
+	test_a_container_that_asks_again, test_a_container_that_asks_again_with_other_units,
+	test_undo_of_a_pod_without_a_plan, test_undo_into_a_side_that_is_gone,
+	test_undo_with_memory_that_ends_anywhere, test_updates, test_refused_updates,
 	test_memory_that_ends_anywhere, test_updates_of_resources,
 	test_updates_of_what_the_live_pod_lacks, test_updates_of_wrapped, test_crowds)

@@ -508,6 +508,55 @@ TEST(test_updates_of_a_key_that_was_given)
 	free(made);
 }
 
+/* What a hook has given the live pod of what was taken is there to stay, and only that: the
+ * manifest that is applied again brings it, too. */
+TEST(test_updates_of_ties_that_were_given)
+{
+#define SELECT(members) "{'op':'add','path':'/spec/nodeSelector','value':{" members "}}"
+#define TOLERATE(list) "{'op':'add','path':'/spec/tolerations','value':[" list "]}"
+#define PRESENT "'nvidia.com/gpu.present':'true'"
+#define ANOTHER "{'key':'nvidia.com/other','operator':'Exists','effect':'NoSchedule'}"
+	static const struct {
+		const char *given, *applied, *want;
+	} changes[] = {
+		{SELECT(PRESENT), SELECT(PRESENT), SELECT(PRESENT)},
+		{SELECT("'nvidia.com/x':'1'," PRESENT), SELECT("'nvidia.com/x':'1'," PRESENT),
+			SELECT("'nvidia.com/x':'1'," PRESENT)},
+		{SELECT("'nvidia.com/x':'1'"), SELECT("'nvidia.com/x':'1'," PRESENT),
+			SELECT("'nvidia.com/x':'1'")},
+		{TOLERATE(TOLERATION), TOLERATE(TOLERATION), TOLERATE(TOLERATION)},
+		{TOLERATE(ANOTHER "," TOLERATION), TOLERATE(ANOTHER "," TOLERATION),
+			TOLERATE(ANOTHER "," TOLERATION)},
+		{TOLERATE(ANOTHER), TOLERATE(ANOTHER "," TOLERATION), TOLERATE(ANOTHER)},
+	};
+	char *made = fixture_inject(
+		&fix, POD("'nodeSelector':{" PRESENT "},'tolerations':[" TOLERATION "]," APP));
+
+	for (size_t i = 0; i < COUNT(changes); i++) {
+		char given[512], applied[512], want[512], *live, *now, *wanted, *after;
+
+		(void)snprintf(given, sizeof(given), "[%s]", changes[i].given);
+		(void)snprintf(applied, sizeof(applied), "[" PUT("limits", "1") ",%s]",
+			changes[i].applied);
+		(void)snprintf(want, sizeof(want), "[%s]", changes[i].want);
+		live = fixture_change(made, given);
+		now = fixture_change(live, applied);
+		wanted = fixture_change(live, want);
+		assert_int_equal(fixture_update(&fix, &fix.config, live, now), 0);
+		after = fixture_apply(now, fix.patch.data);
+		fixture_same(i, "applied", after, wanted);
+		free(after);
+		free(wanted);
+		free(now);
+		free(live);
+	}
+	free(made);
+#undef SELECT
+#undef TOLERATE
+#undef PRESENT
+#undef ANOTHER
+}
+
 /* An update that asks for something else is refused; one that brings other ties is the API
  * server's to judge. */
 TEST(test_other_updates)
@@ -536,6 +585,6 @@ TEST(test_other_updates)
 TESTS_BETWEEN(set_up, tear_down, test_converted_and_given_back, test_the_last_variable_is_hidden,
 	test_beside_everything_else, test_off_is_as_without_us,
 	test_ties_are_kept_where_the_policy_says_so, test_refused,
-	test_updates_of_a_key_that_was_given, test_validator, test_unconverted_is_refused,
-	test_a_part_that_is_unconverted_is_refused, test_no_client, test_reinvocation,
-	test_other_updates)
+	test_updates_of_a_key_that_was_given, test_updates_of_ties_that_were_given, test_validator,
+	test_unconverted_is_refused, test_a_part_that_is_unconverted_is_refused, test_no_client,
+	test_reinvocation, test_other_updates)
