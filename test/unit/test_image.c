@@ -286,10 +286,17 @@ TEST(words_are_bounded)
 TEST(starts_are_compared_word_by_word)
 {
 	struct slice ab[] = {SLICE("a"), SLICE("b")}, c[] = {SLICE("c")};
+	struct slice ac[] = {SLICE("a"), SLICE("c")}, cb[] = {SLICE("c"), SLICE("b")};
 	struct image_start x = {.entrypoint = ab, .n_entrypoint = 2, .cmd = c, .n_cmd = 1}, y = x;
 
 	assert_true(image_start_same(&x, &y));
 	y.n_cmd = 0;
+	assert_false(image_start_same(&x, &y));
+	y = (struct image_start){.entrypoint = ac, .n_entrypoint = 2, .cmd = c, .n_cmd = 1};
+	assert_false(image_start_same(&x, &y));
+	y.entrypoint = cb;
+	assert_false(image_start_same(&x, &y));
+	y = (struct image_start){.entrypoint = ab, .n_entrypoint = 2, .cmd = ab, .n_cmd = 1};
 	assert_false(image_start_same(&x, &y));
 	/* the same words, but args would take the place of others */
 	y = (struct image_start){.entrypoint = ab, .n_entrypoint = 1, .cmd = ab + 1, .n_cmd = 1};

@@ -165,6 +165,9 @@ TEST(test_refused_as_it_was_left)
 		{"[{'op':'add','path':'/metadata/annotations/"
 		 "poolgate.io~1place','value':'gpu-01/gpu-0'}]",
 			"/metadata/annotations"},
+		{"[{'op':'add','path':'/metadata/annotations/"
+		 "poolgate.io~1queued-since','value':'2026-01-01T00:00:00Z'}]",
+			"/metadata/annotations"},
 		{"[{'op':'replace','path':'/spec/containers/0/env/0/valueFrom/fieldRef/"
 		 "fieldPath','value':'metadata.name'}]",
 			"/spec/containers/0/env"},

@@ -146,6 +146,32 @@ TEST(test_expand_out_of_memory)
 	}
 }
 
+/* Where places come late, with so little memory: nothing, or all of it. */
+TEST(test_render_out_of_memory)
+{
+	struct launch l = launch(3, 100, 0);
+	struct slice got = {0};
+
+	l.late = true;
+	for (size_t max = 0; !got.at; max++) {
+		struct arena tiny;
+
+		assert_true(max < 1000);
+		arena_init(&tiny, max);
+		got = template_render(
+			SLICE("$a={amount} {servers};{client.lib}$"), &l, SLICE(""), &tiny);
+		if (got.at)
+			expect(got, "$$a=3 $(POOLGATE_SERVERS);/opt/x/lib$$");
+		assert_int_equal(tiny.failed, !got.at);
+		arena_release(&tiny);
+		if (!got.at)
+			continue;
+		got = template_render(SLICE(""), &l, SLICE(""), &arena);
+		assert_non_null(got.at);
+		assert_int_equal(got.len, 0);
+	}
+}
+
 TEST(test_check)
 {
 	static const struct {
@@ -367,6 +393,6 @@ TEST(test_unset_image)
 			fail_msg("%s", rows[i].image);
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_unset_image, test_expand, test_fraction, test_memory_gib,
-	test_server_host, test_expand_out_of_memory, test_check, test_has, test_argv,
-	test_argv_out_of_memory, test_client, test_expresses)
+TESTS_BETWEEN(set_up, tear_down, test_unset_image, test_expand, test_render_out_of_memory,
+	test_fraction, test_memory_gib, test_server_host, test_expand_out_of_memory, test_check,
+	test_has, test_argv, test_argv_out_of_memory, test_client, test_expresses)

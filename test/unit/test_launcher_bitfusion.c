@@ -83,6 +83,9 @@ static const char sidecar[] =
 	"  - name: second\n"
 	"    image: example\n"
 	"    command: [\"true\"]\n"
+	"  - name: third\n"
+	"    image: example\n"
+	"    command: [echo, -n, \"OPT_PATH \\\"x\\\"\", z]\n"
 	"containers:\n"
 	"  - name: sidecar\n"
 	"    image: unused\n"
@@ -132,7 +135,7 @@ TEST(test_files)
 	expect(p.secrets[1], "bitfusion-client-secret-client.yml");
 	assert_int_equal(p.n_env, 1);
 	assert_true(p.env[0].prepend);
-	assert_int_equal(p.clients[0].n_inits, 2);
+	assert_int_equal(p.clients[0].n_inits, 3);
 	/* the first word alone; other braces are the script's own */
 	expect(p.clients[0].inits[0].json,
 		"{\"name\":\"populate\",\"image\":\"docker.io/example/"
@@ -145,6 +148,10 @@ TEST(test_files)
 	assert_non_null(strstr(p.clients[1].inits[0].json.at, "cp /bitfusion/b/opt/bitfusion/* "));
 	expect(p.clients[1].inits[1].json,
 		"{\"name\":\"second\",\"image\":\"example\",\"command\":[\"true\"]}");
+	/* where the word is not, nothing is put in its place */
+	expect(p.clients[1].inits[2].json,
+		"{\"name\":\"third\",\"image\":\"example\",\"command\":[\"echo\",\"-n\","
+		"\"OPT_PATH \\\"x\\\"\",\"z\"]}");
 }
 
 /* What a pod gets: the origin's command lines. */

@@ -606,12 +606,12 @@ TEST(test_init_with_other_resources)
 {
 #define OTHER "'ephemeral-storage':'1Gi'"
 	static const struct {
-		const char *cpu, *memory, *want;
+		const char *cpu, *memory, *want, *plain; /* plain: of the side without */
 	} rows[] = {
-		{NULL, NULL, "{" OTHER "}"},
-		{"1", NULL, "{'cpu':'1'," OTHER "}"},
-		{NULL, "2Gi", "{'memory':'2Gi'," OTHER "}"},
-		{"1", "2Gi", "{'cpu':'1','memory':'2Gi'," OTHER "}"},
+		{NULL, NULL, "{" OTHER "}", "nothing"},
+		{"1", NULL, "{'cpu':'1'," OTHER "}", "{'cpu':'1'}"},
+		{NULL, "2Gi", "{'memory':'2Gi'," OTHER "}", "{'memory':'2Gi'}"},
+		{"1", "2Gi", "{'cpu':'1','memory':'2Gi'," OTHER "}", "{'cpu':'1','memory':'2Gi'}"},
 	};
 	struct profile_client client = fix.profiles[0].clients[0];
 	struct profile_init one = client.inits[0];
@@ -630,11 +630,13 @@ TEST(test_init_with_other_resources)
 		one.other_requests = (struct slice){0};
 		pod = fixture_inject(&fix, POD(ON "}", APP));
 		expect(pod, "spec.initContainers.0.resources.limits", rows[i].want);
+		expect(pod, "spec.initContainers.0.resources.requests", rows[i].plain);
 		free(pod);
 		one.other_limits = (struct slice){0};
 		one.other_requests = slice_of(other);
 		pod = fixture_inject(&fix, POD(ON "}", APP));
 		expect(pod, "spec.initContainers.0.resources.requests", rows[i].want);
+		expect(pod, "spec.initContainers.0.resources.limits", rows[i].plain);
 		free(pod);
 	}
 	free(other);

@@ -215,6 +215,14 @@ TEST(test_a_container_that_asks_again)
 	free(again);
 	free(twice);
 	again = fixture_change(pod, "[{'op':'add','path':'/spec/containers/0/resources/limits/"
+				    "bitfusion.io~1gpu-amount','value':'1'},{'op':'add','path':"
+				    "'/spec/containers/0/resources/requests/"
+				    "bitfusion.io~1gpu-amount','value':1}]");
+	twice = fixture_inject(&fix, again);
+	assert_string_equal(twice, pod);
+	free(again);
+	free(twice);
+	again = fixture_change(pod, "[{'op':'add','path':'/spec/containers/0/resources/limits/"
 				    "bitfusion.io~1gpu-amount','value':'2'}]");
 	assert_int_equal(fixture_mutate(&fix, again), ERR_REFUSED);
 	assert_string_equal(fix.err.reason, "RequestChanged");

@@ -15,6 +15,10 @@ ARENA_FIXTURES(1 << 20)
 #define SHARE(share) "{'name':'a','kind':'app','amount':1," share ",'units':5,'command':'none'}"
 #define C(more) "{'name':'a','kind':'app','amount':1,'units':5,'command':'none'" more "}"
 
+#define SLOT(name, slot)                                                                           \
+	"{'name':'" name                                                                           \
+	"','kind':'app','amount':1,'units':5,'command':'none','percent':1,'slot':" slot "}"
+
 static int read_text(struct arena *a, const char *text, struct plan *p, struct err *err)
 {
 	char *copy = fixture_quotes(text);
@@ -57,6 +61,13 @@ static const char *const whole[] = {
 						    ":[{'at':0,'was':{}},{'at':7,'was':{'key':'a'}"
 						    "}]}}",
 	HEAD ",'containers':[" SHARE("'percent':1") "],'ties':{'tolerations':[{'at':1,'was':{}}]}}",
+	PLAN(",'late':{'granularity':'server','values':['servers']}"),
+	PLAN(",'late':{'granularity':'gpu','oneServer':true,'values':['gpus']}"),
+	PLAN(",'late':{'granularity':'gpu','noIPv4':true,'values':['server_host','gpus']}"),
+	PLAN(",'late':{'granularity':'gpu','noIPv6':true,'values':['gpu_indexes']}"),
+	HEAD
+	",'late':{'granularity':'gpu','values':['gpus']},'containers':[" ONE ","
+	"{'name':'b','kind':'app','amount':1,'percent':1,'units':1,'command':'none','slot':1}]}",
 };
 
 static void round_trip(const char *text)
@@ -213,6 +224,12 @@ static const struct {
 		"/containers/0/env/1", "twice"},
 	{WITH(C(",'percent':1,'env':[{'name':'B'},{'name':'A','moved':'B'}]")),
 		"/containers/0/env/1", "twice"},
+	{HEAD ",'late':{'granularity':'gpu','values':['gpus']},'containers':[" SLOT(
+		 "a", "0") "," SLOT("b", "0") "]}",
+		"/containers/1/slot", "another container has the same slot"},
+	{HEAD ",'late':{'granularity':'gpu','values':['gpus']},'containers':[" SLOT(
+		 "a", "0") "," SLOT("b", "2") "," SLOT("c", "2") "]}",
+		"/containers/2/slot", "another container has the same slot"},
 	{PLAN(",'volumes':['\\u0061','a']"), "/volumes/1", "twice"},
 	{PLAN(",'initContainers':['a','a']"), "/initContainers/1", "twice"},
 };

@@ -446,6 +446,10 @@ TEST(test_shapes)
 		{"{'a\\n':1}", NULL},
 		{"{'\303\251':1}", NULL},
 		{"{'a':[{},1]}", NULL},
+		{"{'a':[1,{}]}", "a;"},
+		{"{'a':{'b,c':1}}", NULL},
+		{"{'a':{'b':{'':1}}}", NULL},
+		{"{'a':[{'b':{'c(':1}}]}", NULL},
 		{"[]", NULL},
 	};
 	struct buf out;
@@ -457,6 +461,30 @@ TEST(test_shapes)
 		if (rows[i].shape)
 			assert_string_equal(out.data, rows[i].shape);
 		buf_release(&out);
+	}
+}
+
+/* Each byte that a key may have, alone, at its front and at its end. */
+TEST(test_bytes_of_keys)
+{
+	for (int c = ' '; c <= 0x7f; c++) {
+		bool may = c > ' ' && c < 0x7f && !strchr(",;()[]\"\\", c);
+		const char *keys[] = {"%c", "%ca", "a%c"};
+		char object[32], key[8], shape[16];
+
+		if (c == '"' || c == '\\' || c == '\'')
+			continue;
+		for (size_t i = 0; i < COUNT(keys); i++) {
+			struct buf out;
+
+			(void)snprintf(key, sizeof(key), keys[i], c);
+			(void)snprintf(object, sizeof(object), "{'%s':1}", key);
+			(void)snprintf(shape, sizeof(shape), "%s;", key);
+			buf_init(&out, 1000);
+			if (shape_of(object, &out) != may || (may && strcmp(out.data, shape) != 0))
+				fail_msg("a key with byte %d", c);
+			buf_release(&out);
+		}
 	}
 }
 
@@ -573,4 +601,4 @@ TESTS_BETWEEN(set_up, tear_down, test_another_replicas_pod_is_admitted,
 	test_what_may_change_and_what_may_not, test_own_variables_are_held,
 	test_a_changed_plan_is_nobodys, test_another_namespace,
 	test_a_plan_that_goes_on_has_no_proof, test_keys_of_a_later_version, test_shapes,
-	test_values_by_shape, test_bad_shapes, test_dear_shapes)
+	test_bytes_of_keys, test_values_by_shape, test_bad_shapes, test_dear_shapes)

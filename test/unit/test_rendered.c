@@ -71,4 +71,26 @@ TEST(test_table)
 	}
 }
 
-TESTS(test_table)
+/* What is no object at all is nowhere, and whoever asks is told that nobody could look. */
+TEST(test_what_cannot_be_read)
+{
+	static const char *const rows[] = {"{}{}", "{\"a\":1}{\"b\":2}", "{\"a\":1", "x"};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct json j = {0};
+		struct arena a;
+		char *copy;
+
+		arena_init(&a, 1 << 20);
+		assert_int_equal(json_read_copy(&j, i == 0 ? "{}" : "{\"a\":1}", i == 0 ? 2 : 7, 10,
+					 &copy, NULL),
+			0);
+		if (rendered_there(slice_of(rows[i]), &j, json_root(&j), &a) || !a.failed)
+			fail_msg("row %zu: %s", i, rows[i]);
+		json_release(&j);
+		free(copy);
+		arena_release(&a);
+	}
+}
+
+TESTS(test_table, test_what_cannot_be_read)
