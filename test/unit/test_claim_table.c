@@ -1,9 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: claims in memory by key, pod and ticket, and by age. */
+#define _GNU_SOURCE 1 /* RTLD_NEXT */
+#include <dlfcn.h>
+#include <search.h>
+
 #include "test/unit/test.h"
 #include "webhook/core/pool/claim_table.h"
 
 static struct claim_table table;
+static int fails_at; /* which entry into a tree from now on finds no memory; 0: none */
+
+/* In place of the C library's, which is called. */
+void *tsearch(const void *key, void **tree, int (*compare)(const void *, const void *))
+{
+	static void *(*real)(const void *, void **, int (*)(const void *, const void *));
+
+	if (fails_at && --fails_at == 0)
+		return NULL;
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "tsearch");
+	return real(key, tree, compare);
+}
 
 FIXTURE(tear_down)
 {
@@ -182,5 +199,33 @@ TEST(test_a_list_without_memory)
 	arena_release(&a);
 }
 
+/* An entry that finds no memory in one of the trees stands in none of them, and may be freed. */
+TEST(test_an_insertion_without_memory)
+{
+	const struct claim c = {.key = "k", .namespace = "ml", .name = "p"};
+	struct claim_entry *a = put(KEY_UID, "a", "ml", "a", 1);
+
+	for (int n = 1; n <= 3; n++) {
+		struct claim_entry *e = claim_entry_new(&c, KEY_UID);
+
+		assert_non_null(e);
+		e->ticket = 2;
+		fails_at = n;
+		assert_false(claim_table_insert(&table, e));
+		assert_int_equal(fails_at, 0);
+		memset(e, 0, sizeof(*e));
+		free(e);
+		assert_null(claim_table_by_key(&table, KEY_UID, "k"));
+		assert_null(claim_table_by_pod(&table, "ml", "p"));
+		assert_null(claim_table_by_ticket(&table, 2));
+		assert_ptr_equal(claim_table_by_key(&table, KEY_UID, "a"), a);
+		assert_ptr_equal(claim_table_by_pod(&table, "ml", "a"), a);
+		by_age("a ");
+	}
+	(void)put(KEY_UID, "k", "ml", "p", 2);
+	by_age("a k ");
+}
+
 TESTS_BETWEEN(NULL, tear_down, test_the_entry_is_a_copy, test_found_by_each, test_two_of_a_pod,
-	test_the_order_of_their_age, test_the_list, test_a_list_without_memory)
+	test_the_order_of_their_age, test_the_list, test_a_list_without_memory,
+	test_an_insertion_without_memory)

@@ -304,5 +304,38 @@ TEST(test_sentences_of_other_gates)
 			other_gates[i].says);
 }
 
+/* However little memory there is: the whole sentence, or the arena says that it ended. */
+TEST(test_sentences_without_memory)
+{
+	struct pool pool;
+	struct demand d;
+	char want[sizeof(((struct err *)0)->msg)];
+	struct arena a;
+	bool whole = false;
+
+	pool_init(&pool, "a x=1 t4:8/8 t4:8/8; b x=2 t4:8/8 t4:8");
+	demand_init(&d, &pool.arena, "app a 2 100%; app b 1 100%", NULL, NULL, false);
+	for (size_t max = 1u << 20, first = 1; !whole; max = first ? 0 : max + 16, first = 0) {
+		struct placement p;
+		struct err err = {0};
+		int rc;
+
+		arena_init(&a, max);
+		rc = placement_find(&pool.inv, &pool.use, &d, &a, &p, &err);
+		if (first) {
+			assert_int_equal(rc, ERR_REFUSED);
+			(void)snprintf(want, sizeof(want), "%s", err.msg);
+		} else if (!a.failed) {
+			assert_int_equal(rc, ERR_REFUSED);
+			assert_string_equal(err.msg, want);
+			whole = true;
+		} else {
+			assert_true(rc == ERR_NOMEM || rc == ERR_REFUSED);
+		}
+		arena_release(&a);
+	}
+	pool_release(&pool);
+}
+
 TESTS(test_sentences, test_closed_sentences, test_unguarded_sentences,
-	test_sentences_of_other_gates)
+	test_sentences_of_other_gates, test_sentences_without_memory)

@@ -303,6 +303,37 @@ TEST(test_a_refusal_says_who_holds_what)
 		"again when one of theirs has ended");
 }
 
+/* Where memory ends, the arena says so, and what was known stays: no row, no name and no sum of
+ * half a raise. */
+TEST(test_without_memory)
+{
+	struct account_ask ask = {.uid = "u1", .namespace = "a", .take = 1, .wants = {1, 16 * GB}};
+	struct arena none;
+
+	arena_init(&none, 0);
+	assert_false(account_know(&account, "a", &none));
+	assert_true(none.failed);
+	assert_false(account_knows(&account, "a"));
+	assert_int_equal(account.n_rows, 0);
+	assert_true(count("a", ""));
+	/* it is there already, which takes nothing */
+	assert_true(account_know(&account, "a", &none));
+	arena_release(&none);
+	arena_init(&none, 0);
+	(void)account_raise(&account, &caps, 1, &ask, &none);
+	assert_true(none.failed);
+	expect("1 1 n a 0 0");
+	arena_release(&none);
+	arena_init(&none, 0);
+	account_name(&account, &ask, &none);
+	assert_true(none.failed);
+	expect("1 1 n a 0 0");
+	arena_release(&none);
+	assert_int_equal(raise_one("a", "u1", 1, 1), ACCOUNT_RAISED);
+	assert_int_equal(raise_one("a", "u2", 2, 1), ACCOUNT_RAISED);
+	expect("1 1 n a 2 32000000000 f u1 a 1 1 16000000000 f u2 a 2 1 16000000000");
+}
+
 TESTS_BETWEEN(begin, end, test_sums_end_at_the_largest_number, test_only_caps_need_one,
 	test_a_namespace_is_counted_first, test_the_cap_is_of_all_namespaces,
 	test_bytes_have_a_cap_of_their_own, test_a_cap_of_nothing,
@@ -311,4 +342,4 @@ TESTS_BETWEEN(begin, end, test_sums_end_at_the_largest_number, test_only_caps_ne
 	test_the_next_try_takes_the_place_of_the_last,
 	test_what_cannot_be_read_is_not_taken_for_gone, test_a_gang_in_flight_is_counted_once,
 	test_rows_of_others_go, test_it_is_read_as_it_was_written,
-	test_a_refusal_says_who_holds_what)
+	test_a_refusal_says_who_holds_what, test_without_memory)

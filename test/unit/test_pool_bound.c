@@ -175,6 +175,59 @@ TEST(test_bounds_tell_shapes_apart)
 	assert_int_equal(round.entries[1].verdict, QUEUE_START);
 }
 
+/* Names of launchers, each of them another letter twice. */
+static const char *launchers[] = {"aa", "bb", "cc", "dd", "ee", "ff", "gg", "hh", "ii"};
+
+/* The launchers that a policy allows are told, up to eight; of the one that was asked for, as much
+ * as a name of the cluster may have. */
+TEST(test_launchers_that_are_not_allowed)
+{
+	static const struct {
+		size_t n, len;
+		const char *list;
+	} rows[] = {
+		{1, 1, "(spec.allow.launchers: aa)"},
+		{2, 62, "(spec.allow.launchers: aa, bb)"},
+		{8, 63, "(spec.allow.launchers: aa, bb, cc, dd, ee, ff, gg, hh)"},
+		{9, 64, "(spec.allow.launchers: aa, bb, cc, dd, ee, ff, gg, hh, \u2026)"},
+		{9, 0, "(spec.allow.launchers: aa, bb, cc, dd, ee, ff, gg, hh, \u2026)"},
+	};
+	char name[65], want[512];
+
+	memset(name, 'x', sizeof(name));
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct policy p = {
+			.name = "small", .launchers = launchers, .n_launchers = rows[i].n};
+		struct slice asked = {rows[i].len ? name : NULL, rows[i].len};
+		struct err err = {0};
+
+		assert_int_equal(policy_allows_launcher(&p, asked, &err), ERR_REFUSED);
+		assert_string_equal(err.reason, "PolicyBound");
+		(void)snprintf(want, sizeof(want),
+			"the GPUPolicy small allows its namespaces no pods of the launcher %.*s "
+			"%s; "
+			"choose another one, or ask whoever keeps the policy",
+			(int)(rows[i].len > 63 ? 63 : rows[i].len), name, rows[i].list);
+		assert_string_equal(err.msg, want);
+	}
+}
+
+TEST(test_launchers_that_are_allowed)
+{
+	struct policy p = {.name = "small", .launchers = launchers};
+	struct err err = {0};
+
+	assert_int_equal(policy_allows_launcher(NULL, SLICE("zz"), &err), 0);
+	assert_int_equal(policy_allows_launcher(&p, SLICE("zz"), &err), 0);
+	for (p.n_launchers = 1; p.n_launchers <= COUNT(launchers); p.n_launchers++)
+		for (size_t i = 0; i < COUNT(launchers); i++)
+			assert_int_equal(policy_allows_launcher(&p, slice_of(launchers[i]), &err),
+				i < p.n_launchers ? 0 : ERR_REFUSED);
+	assert_int_equal(policy_allows_launcher(&p, SLICE("a"), &err), ERR_REFUSED);
+	assert_int_equal(policy_allows_launcher(&p, SLICE("aaa"), &err), ERR_REFUSED);
+}
+
 TESTS_BETWEEN(begin, end, test_servers_have_all_labels, test_models_are_those_of_the_filter,
 	test_who_is_barred_takes_no_place, test_policies_order_who_waits,
-	test_bounds_tell_shapes_apart)
+	test_bounds_tell_shapes_apart, test_launchers_that_are_not_allowed,
+	test_launchers_that_are_allowed)

@@ -279,6 +279,14 @@ static const struct row rows[] = {
 	{"more than it takes: the older", TWO, NULL, NULL,
 		"x/p 1x50% gang=g/2 age=1; x/q 1x50% gang=g/2 age=2; x/r 1x50% gang=g/2 age=3",
 		"p later 0; q start 2 0/0=4000; r start 1 0/0=4000"},
+	{"but who has a claim before these", TWO, NULL, NULL,
+		"x/p 1x50% gang=g/2 age=9; x/q 1x50% gang=g/2 age=5; x/r 1x50% gang=g/2 age=1 "
+		"claimed",
+		"p start 1 0/0=4000; q later 0; r start 2"},
+	{"wherever they stand", TWO, NULL, NULL,
+		"x/p 1x50% gang=g/2 age=1 claimed; x/q 1x50% gang=g/2 age=5; "
+		"x/r 1x50% gang=g/2 age=2 claimed",
+		"p start 2; q later 0; r start 1"},
 	{"a gang with claims is completed first", ONE, "x=9", NULL,
 		"x/p 1x100% gang=g/2 claimed; x/q 1x100% gang=g/2; y/r 1x100% prio=9",
 		"p start 2; q start 1 0/0=8000; r no-room 1"},
@@ -398,6 +406,13 @@ static const struct row rows[] = {
 	{"one server", "a t4:8000/1 t4:8000/8000; b t4:8000/7000 t4:8000/3000", NULL, NULL,
 		"x/p 2x100% one-server age=60", "p no-room 1 | p 1/0=8000 1/1=8000"},
 	{"nonsense is kept for nobody", FULL, NULL, "p 7/0=8000", "x/p 1x100%", "p no-room 1"},
+	{"nor what stands behind the last server", FULL, NULL, "p 1/0=8000", "x/p 1x100%",
+		"p no-room 1"},
+	{"nor behind a server's last GPU", FULL "; b t4:8000/8000 t4:8000/8000", NULL, "p 0/2=8000",
+		"x/p 1x100%", "p no-room 1"},
+	{"nor more than a GPU has", FULL, NULL, "p 0/1=8001", "x/p 1x100%", "p no-room 1"},
+	{"as much as it has is kept", FULL, NULL, "p 0/1=8000", "x/p 1x100%",
+		"p no-room 1 | p 0/1=8000"},
 };
 
 TEST(who_is_served)
@@ -618,6 +633,11 @@ TEST(so_many_of_a_namespace_are_looked_at)
 	assert_int_equal(q.round.entries[300].verdict, QUEUE_START);
 	assert_int_equal(q.round.n_start, 2);
 	assert_int_equal(q.round.depth, 299);
+	buf_clear(&q.out);
+	queue_say(&q.w, q.pods, q.n, &q.round, 256, &q.out);
+	assert_string_equal(q.out.data,
+		"256 pods of its namespace are looked at before it; it is number 256 of 299 that "
+		"wait");
 	queue_release(&q);
 }
 

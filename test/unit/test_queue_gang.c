@@ -276,6 +276,36 @@ TEST(w11_who_was_adopted_counts_as_the_others)
 	pool_release(&pool);
 }
 
+/* Two namespaces whose keys are one by chance: each counts its own members alone. */
+TEST(w11_members_of_another_namespace_do_not_count)
+{
+	const struct gang_began began = {
+		.size = 4, .bytes = 16000 * MB, .key = 7, .asks = 4000 * MB};
+	struct demand_container half = {.name = SLICE("c"), .amount = 1, .percent = 50};
+	struct demand d = {.containers = &half, .n_containers = 1};
+	struct queue_pod p = {.uid = SLICE("p"),
+		.namespace = SLICE("x"),
+		.demand = &d,
+		.gang = SLICE("g"),
+		.gang_size = 4,
+		.gang_began.key = 7};
+	struct queue_pod own = p, other = p;
+	struct queue_member members[] = {{.pod = &own}, {.pod = &other},
+		{.began = began, .namespace = SLICE("y")},
+		{.began = began, .namespace = SLICE("x")}};
+	struct pool pool;
+
+	own.gang_began = other.gang_began = members[0].began = members[1].began = began;
+	other.namespace = SLICE("y");
+	pool_init(&pool, "a t4:8000");
+	queue_count_gangs(&pool.inv, &p, 1, members, COUNT(members));
+	/* its own that lives, and its own that is gone */
+	assert_int_equal(p.gang_let_go, 1);
+	assert_int_equal(p.gang_missing, 2);
+	assert_int_equal(p.gang_left, 8000 * MB);
+	pool_release(&pool);
+}
+
 TESTS(w11_a_gang_never_has_more_than_it_began_with, w11_a_pod_asks_what_it_holds_at_once,
 	w11_a_key_is_of_its_namespace, w11_a_larger_gpu_takes_no_seats,
-	w11_who_was_adopted_counts_as_the_others)
+	w11_who_was_adopted_counts_as_the_others, w11_members_of_another_namespace_do_not_count)

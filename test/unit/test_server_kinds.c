@@ -78,6 +78,42 @@ TEST(models_that_tell_all_servers_apart_do_not_fill_memory)
 	assert_null(k.servers);
 }
 
+/* Each model and each launcher counts, at its place, and how many there are. */
+TEST(who_is_like_whom)
+{
+	static const char *ab[] = {"a", "b"}, *ac[] = {"a", "c"}, *cb[] = {"c", "b"};
+	struct gpu xy[] = {{.model = "x"}, {.model = "y"}}, xz[] = {{.model = "x"}, {.model = "z"}};
+	struct gpu_server s = {
+		.address = "a:1", .gpus = xy, .n_gpus = 2, .launchers = ab, .n_launchers = 2};
+	struct gpu_server other = s;
+
+	other.name = "b";
+	other.address = "b:2";
+	assert_true(server_kinds_alike(&s, &other));
+	other.launchers = ac;
+	assert_false(server_kinds_alike(&s, &other));
+	other.launchers = cb;
+	assert_false(server_kinds_alike(&s, &other));
+	other = s;
+	other.n_launchers = 1;
+	assert_false(server_kinds_alike(&s, &other));
+	other = s;
+	other.gpus = xz;
+	assert_false(server_kinds_alike(&s, &other));
+	other = s;
+	other.n_gpus = 1;
+	assert_false(server_kinds_alike(&s, &other));
+	other = s;
+	other.guarded = true;
+	assert_false(server_kinds_alike(&s, &other));
+	other = s;
+	other.gate_by = GATE_BY_TOKEN;
+	assert_false(server_kinds_alike(&s, &other));
+	other = s;
+	other.address = "[::1]:1";
+	assert_false(server_kinds_alike(&s, &other));
+}
+
 TESTS(one_kind_for_servers_that_differ_by_name_address_and_labels,
 	a_kind_ends_with_its_last_server_and_its_place_is_used_again,
-	models_that_tell_all_servers_apart_do_not_fill_memory)
+	models_that_tell_all_servers_apart_do_not_fill_memory, who_is_like_whom)
