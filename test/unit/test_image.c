@@ -292,6 +292,7 @@ TEST(starts_are_compared_word_by_word)
 	assert_true(image_start_same(&x, &y));
 	y.n_cmd = 0;
 	assert_false(image_start_same(&x, &y));
+	assert_true(image_start_same(&(struct image_start){0}, &(struct image_start){0}));
 	y = (struct image_start){.entrypoint = ac, .n_entrypoint = 2, .cmd = c, .n_cmd = 1};
 	assert_false(image_start_same(&x, &y));
 	y.entrypoint = cb;

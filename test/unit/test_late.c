@@ -165,9 +165,6 @@ TEST(test_refused_as_it_was_left)
 		{"[{'op':'add','path':'/metadata/annotations/"
 		 "poolgate.io~1place','value':'gpu-01/gpu-0'}]",
 			"/metadata/annotations"},
-		{"[{'op':'add','path':'/metadata/annotations/"
-		 "poolgate.io~1queued-since','value':'2026-01-01T00:00:00Z'}]",
-			"/metadata/annotations"},
 		{"[{'op':'replace','path':'/spec/containers/0/env/0/valueFrom/fieldRef/"
 		 "fieldPath','value':'metadata.name'}]",
 			"/spec/containers/0/env"},
@@ -189,6 +186,45 @@ TEST(test_refused_as_it_was_left)
 		free(changed);
 		free(pod);
 	}
+}
+
+/* What the leader writes is not brought along, also where the pod is switched off, so that nobody
+ * asks what else it says. */
+TEST(test_what_the_leader_writes_is_not_brought)
+{
+	static const char *const keys[] = {
+		"poolgate.io~1place", "poolgate.io~1place-0.servers", "poolgate.io~1queued-since"};
+	char *pod = fixture_inject(&fix, round_trips[0]), *changed, change[256];
+
+	for (size_t i = 0; i < COUNT(keys); i++)
+		for (int off = 0; off < 2; off++) {
+			(void)snprintf(change, sizeof(change),
+				"[{'op':'%s','path':'/metadata/annotations/"
+				"auto-management~1bitfusion',"
+				"'value':'all'},{'op':'add','path':'/metadata/annotations/"
+				"%s','value':"
+				"'x'}]",
+				off ? "remove" : "replace", keys[i]);
+			changed = fixture_change(pod, change);
+			err_clear(&fix.err);
+			assert_int_equal(fixture_validate_raw(&fix, changed),
+				off ? ERR_REFUSED : ERR_INVALID);
+			assert_string_equal(fix.err.path, "/metadata/annotations");
+			row_says(keys[i], fix.err.msg,
+				off ? "annotations poolgate.io/place" : "found the annotation",
+				off ? "were there before" : "poolgate alone writes");
+			if (off)
+				assert_string_equal(fix.err.reason, "PlanMismatch");
+			free(changed);
+		}
+	/* a key that only begins so is nobody's */
+	changed = fixture_change(pod,
+		"[{'op':'remove','path':'/metadata/annotations/auto-management~1bitfusion'},{'op':"
+		"'add','path':'/metadata/annotations/poolgate.io~1placed','value':'x'}]");
+	err_clear(&fix.err);
+	assert_int_equal(fixture_validate_raw(&fix, changed), 0);
+	free(changed);
+	free(pod);
 }
 
 /* Nobody but the leader, whose updates the hook does not hear of. */
@@ -381,4 +417,4 @@ TEST(test_place_that_is_too_large)
 TESTS_BETWEEN(set_up, tear_down, test_what_is_rendered, test_numbers_of_later_containers,
 	test_words_and_variables, test_admitted_and_taken_back, test_refused_when_it_comes,
 	test_refused_as_it_was_left, test_the_gate_is_ours, test_place_of_a_claim,
-	test_place_that_is_too_large)
+	test_place_that_is_too_large, test_what_the_leader_writes_is_not_brought)

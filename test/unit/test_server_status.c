@@ -325,6 +325,27 @@ TEST(test_the_oldest_phantom_makes_room)
 	}
 }
 
+/* Without memory there is no new one, and those that are known are renewed all the same. */
+TEST(test_phantoms_without_memory)
+{
+	struct server_status *s = &fix.o.status;
+	struct arena none;
+
+	arena_init(&none, 0);
+	server_fixture_load(&fix, SERVER_STATUS("{}"));
+	assert_false(server_status_add_phantom(s, "ml", 500, &none));
+	assert_true(none.failed);
+	assert_int_equal(s->n_phantoms, 0);
+	assert_true(server_status_add_phantom(s, "ml", 500, &fix.arena));
+	assert_false(server_status_add_phantom(s, "lab", 600, &none));
+	assert_int_equal(s->n_phantoms, 1);
+	assert_true(server_status_add_phantom(s, "ml", 700, &none));
+	assert_int_equal(s->n_phantoms, 1);
+	assert_string_equal(s->phantoms[0].namespace, "ml");
+	assert_int_equal(s->phantoms[0].since_ms, 700);
+	arena_release(&none);
+}
+
 TEST(test_conditions)
 {
 	struct condition c = {.type = SERVER_READY,
@@ -474,4 +495,4 @@ TEST(test_other_model)
 TESTS_BETWEEN(set_up, tear_down, test_summary, test_inventory, test_sums, test_fits,
 	test_fits_beside_what_is_kept, test_fits_server, test_bound, test_over_the_bound,
 	test_phantoms, test_the_oldest_phantom_makes_room, test_conditions, test_from_spec,
-	test_from_spec_writes_what_differs, test_other_model)
+	test_from_spec_writes_what_differs, test_other_model, test_phantoms_without_memory)

@@ -367,10 +367,11 @@ TEST(unknown_text_is_kept)
 		"open 2026-11-25T00:00:01Z 2026-11-25T00:00:00Z 1 0 0 0\n",
 		"open 1969-11-25T00:00:00Z 2026-11-25T00:00:01Z 1 0 0 0\n",
 		"open 2026-11-25T00:00:00Z yesterday 1 0 0 0\n", HEAD HEAD, HEAD " a 1 1\n",
-		HEAD " a 1 1 \n", HEAD " a -1 1 m\n", HEAD " a 1 1 m\n a 1 1 m\n",
-		HEAD " a 1/1 1 m\n", HEAD " a 1/1/2 1 m\n", HEAD " a 1/1/1/1 1 m\n",
-		HEAD " a 1//1 1 m\n", HEAD " a /1/1 1 m\n", HEAD " a 1/1/ 1 m\n",
-		HEAD " a 1 1/1/1 m\n", HEAD " a 340282366920938463463374607431768211456 1 m\n",
+		HEAD " a 1 1 \n", HEAD " a -1 1 m\n", HEAD " a 1 1 m\n a 1 1 m\n", HEAD " a\n",
+		HEAD " a \n", "\t\n", HEAD "\t\n", HEAD " \n", HEAD " a 1/1 1 m\n",
+		HEAD " a 1/1/2 1 m\n", HEAD " a 1/1/1/1 1 m\n", HEAD " a 1//1 1 m\n",
+		HEAD " a /1/1 1 m\n", HEAD " a 1/1/ 1 m\n", HEAD " a 1 1/1/1 m\n",
+		HEAD " a 340282366920938463463374607431768211456 1 m\n",
 		HEAD " a 9999999999999999999999999999999999999999999 1 m\n",
 		HEAD "closed 2026-11-24T00:00:00Z 2026-11-25T00:00:00Z 1 0 0 0\n"};
 
@@ -439,9 +440,35 @@ TEST(odd_names)
 		"open 2026-11-25T00:00:00Z 2026-11-25T00:00:01Z 2 0 0 3\n * 1 1 a b\n n 4 2 *\n");
 }
 
+/* Where memory ends while seconds are added, the usage stays as it was; no part of it is added. */
+TEST(no_memory_to_add)
+{
+	static const char want[] = "open 2026-11-25T00:00:00Z 2026-11-25T00:00:02Z 4 4 0 0\n";
+	bool done = false;
+
+	for (size_t max = 0; !done; max += 8) {
+		const char *before;
+		struct arena a;
+
+		server_fixture_load(&fix,
+			SERVER_STATUS("{'gpus':[{'id':'g','model':'a\\nb','memory':1,'fit':true},"
+				      "{'id':'h','model':'c\\nd','memory':1,'fit':true}]}"));
+		assert_true(server_usage_begin(&fix.o, MS(MIDNIGHT), &fix.arena));
+		before = fix.o.status.usage;
+		arena_init(&a, max);
+		done = server_usage_advance(&fix.o, MS(MIDNIGHT + 2), &a);
+		assert_int_equal(done, !a.failed);
+		if (done)
+			assert_string_equal(fix.o.status.usage, want);
+		else
+			assert_ptr_equal(fix.o.status.usage, before);
+		arena_release(&a);
+	}
+}
+
 TESTS_BETWEEN(set_up, tear_down, adds_what_stood_there,
 	what_is_used_counts_as_long_as_that_is_known, what_is_used_of_several_gpus_counts_once,
 	what_is_used_is_of_its_day, stands_in_the_object, time_never_goes_back,
 	less_than_a_second_adds_nothing, a_day_ends_at_midnight, one_closed_at_a_time,
 	ends_and_is_gone, rows_are_folded_at_the_end, rows_are_bounded, sums_do_not_wrap,
-	unknown_text_is_kept, reads_what_it_writes, no_memory_to_read, odd_names)
+	unknown_text_is_kept, reads_what_it_writes, no_memory_to_read, odd_names, no_memory_to_add)

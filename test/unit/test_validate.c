@@ -742,6 +742,60 @@ TEST(test_updates)
 	}
 }
 
+/* A container for debugging that comes with a Secret of the launchers', from an environment or a
+ * volume, is refused where it is added, unless the rule is off. */
+TEST(test_ephemeral_containers)
+{
+#define DEBUG                                                                                      \
+	"'volumes':[{'name':'s','secret':{'secretName':'" CA "'}},{'name':'e','emptyDir':{}}],"
+#define BY_ENV                                                                                     \
+	"{'name':'d','env':[{'name':'T','valueFrom':{'secretKeyRef':{'name':'" CA "','key':'k'}}}" \
+	"]}"
+#define BY_MOUNT                                                                                   \
+	"{'name':'d','volumeMounts':[{'name':'e','mountPath':'/e'},{'name':'s','mountPath':'/"     \
+	"s'}]}"
+	static const struct {
+		const char *old, *new, *path;
+	} rows[] = {
+		{"", "{'name':'c'}," BY_ENV, "/spec/ephemeralContainers/1/env/0"},
+		{"", "{'name':'c'}," BY_MOUNT, "/spec/ephemeralContainers/1/volumeMounts/1"},
+		{BY_ENV, "{'name':'c'}," BY_ENV, NULL},
+		{BY_MOUNT, BY_MOUNT ",{'name':'c'}", NULL},
+		{"", "{'name':'d','volumeMounts':[{'name':'e','mountPath':'/e'}]}", NULL},
+	};
+
+	for (size_t i = 0; i < 2 * COUNT(rows); i++) {
+		const char *path = i % 2 ? NULL : rows[i / 2].path;
+		const struct json_node *root;
+		struct review r;
+		char text[2048];
+		int rc;
+
+		fix.config.secret_without_claim = i % 2 == 0;
+		(void)snprintf(text, sizeof(text),
+			"{'old':{'spec':{" DEBUG "'ephemeralContainers':[%s]}},"
+			"'new':{'spec':{" DEBUG "'ephemeralContainers':[%s]}}}",
+			rows[i / 2].old, rows[i / 2].new);
+		root = fixture_pod(&fix, text);
+		r = (struct review){.j = &fix.json,
+			.kind = SLICE("Pod"),
+			.subresource = SLICE("ephemeralcontainers"),
+			.namespace = SLICE("ml"),
+			.operation = OP_UPDATE,
+			.object = json_get(&fix.json, root, SLICE("new")),
+			.old_object = json_get(&fix.json, root, SLICE("old"))};
+		err_clear(&fix.err);
+		rc = validate_update(&fix.world, &r, &fix.scratch, &fix.err);
+		if (rc != (path ? ERR_REFUSED : 0) || strcmp(fix.err.path, path ? path : "") != 0)
+			fail_msg("row %zu: %d at %s", i, rc, fix.err.path);
+		if (path)
+			assert_string_equal(fix.err.reason, "SecretWithoutClaim");
+	}
+#undef DEBUG
+#undef BY_ENV
+#undef BY_MOUNT
+}
+
 /* 60 000 keys of ours on both sides cost no square. */
 TEST(test_an_update_with_many_keys)
 {
@@ -763,4 +817,4 @@ TESTS_BETWEEN(set_up, tear_down, test_pods_without_a_plan, test_namespaces_that_
 	test_forged_plans, test_what_is_wrong_with_a_plan, test_lies_about_the_launcher,
 	test_another_version_of_the_profile, test_own_launcher, test_grace_period, test_servers,
 	test_one_server, test_what_a_profile_cannot_express, test_whole_servers, test_updates,
-	test_update_of_a_waiting_pod, test_an_update_with_many_keys)
+	test_update_of_a_waiting_pod, test_an_update_with_many_keys, test_ephemeral_containers)

@@ -224,6 +224,32 @@ TEST(test_pods_that_wait)
 	assert_non_null(strstr(w.text[1].at, "activeDeadlineSeconds runs while"));
 }
 
+/* Nothing is free: one warning says that they wait, and why now. What could never be is said
+ * otherwise. */
+TEST(test_pods_that_wait_for_all_of_it)
+{
+	struct demand_container all = {.name = SLICE("c"), .amount = 2, .percent = 100};
+	struct demand d = {.containers = &all, .n_containers = 1};
+	struct claim_ask ask = {.uid = SLICE("u"),
+		.namespace = SLICE("ml"),
+		.name = SLICE("u"),
+		.demand = &d,
+		.plan_hash = 5};
+	struct claim_answer answer;
+	struct warnings w;
+
+	fix.config.late_place = true;
+	assert_int_equal(fix.ledger->ops->take(fix.ledger, &ask, &fix.arena, &answer, &fix.err), 0);
+	assert_int_equal(warn(&fix, JOB(3, ON, ASKS(1)), "ml", &w), 0);
+	for (size_t i = 1; i < w.n; i++)
+		assert_null(strstr(w.text[i].at, "its pods would"));
+	row_says("full", w.text[0].at, "its pods would wait for their turn now: NoCapacity: asked ",
+		"none has that");
+	assert_int_equal(warn(&fix, JOB(1, ON, ASKS(3)), "ml", &w), 0);
+	row_says("never", w.text[0].at, "its pods would be refused: NoCapacity: asked 3 GPUs", "");
+	assert_int_equal(fix.err.code, 0);
+}
+
 static bool count(void *ctx, struct slice namespace, struct waiters_count *ret)
 {
 	const struct waiters_count *n = ctx;
@@ -353,4 +379,5 @@ TEST(test_a_policy_that_takes_a_part)
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_a_policy_that_takes_a_part, test_gangs, test_pods_that_wait,
-	test_others_that_wait, test_kinds, test_warnings, test_placed_servers, test_updates)
+	test_pods_that_wait_for_all_of_it, test_others_that_wait, test_kinds, test_warnings,
+	test_placed_servers, test_updates)
