@@ -17,9 +17,9 @@ size_t launch_times(const struct launch *l, enum word_when when)
 	case WORD_EACH_FILTER:
 		return l->n_filters;
 	case WORD_ANY_FILTER:
-		return l->n_filters > 0;
+		break;
 	}
-	return 0;
+	return l->n_filters > 0;
 }
 
 int launch_argv(const struct launch *l, struct arena *a, struct slice **ret_words, size_t *ret_n,
