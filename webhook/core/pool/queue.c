@@ -95,8 +95,6 @@ static int ask_never(struct queue_run *q, const struct queue_unit *u)
 	struct usage use;
 	int rc;
 
-	if (s->asked)
-		return 0;
 	if (!q->has_empty) {
 		inv = arena_alloc(q->a, sizeof(*inv));
 		if (!inv || queue_empty_pool(q->w->inventory, q->a, inv, &use) != 0 ||
@@ -108,7 +106,6 @@ static int ask_never(struct queue_run *q, const struct queue_unit *u)
 	rc = queue_place(q, &q->empty, u, false, &where, NULL);
 	if (rc == ERR_NOMEM)
 		return rc;
-	s->asked = true;
 	s->never = rc != 0;
 	return 0;
 }

@@ -29,7 +29,7 @@ struct queue_shape {
 	bool no_unkept;    /* nor what is free and kept for nobody */
 	uint32_t free_at;  /* queue_run.takes when it was found free; 0: never */
 	bool unkept;       /* nothing can be kept for it */
-	bool asked, never; /* whether it could ever fit was asked; it could not */
+	bool never;        /* it could not fit if nobody else used the pool */
 	struct slice why;
 	uint64_t asks; /* as its units have it */
 };
