@@ -34,10 +34,6 @@ void say_token(struct buf *b, const struct filter *f)
 {
 	size_t room = f->key.len < SAY_WORD_MAX ? SAY_WORD_MAX - 1 - f->key.len : 0;
 
-	if (!f->key.at) {
-		say_value(b, f->token, SAY_WORD_MAX);
-		return;
-	}
 	say_word(b, f->key, SAY_WORD_MAX);
 	buf_char(b, '=');
 	say_value(b, f->value, room);
