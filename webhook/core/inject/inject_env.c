@@ -268,8 +268,12 @@ static int inject_var(struct injection *in, struct site *site, const struct prof
 			 err) < 0)
 		return err->code;
 	note_var(in, in->rendered, env, plain, behind);
-	if (pe.moved.at)
-		site->inserted[site->n_inserted++] = shifted(index, site) + 1;
+	if (pe.moved.at) {
+		/* before it counts itself */
+		size_t at = shifted(index, site) + 1;
+
+		site->inserted[site->n_inserted++] = at;
+	}
 	site->pc->env[site->pc->n_env++] = pe;
 	return 0;
 }
