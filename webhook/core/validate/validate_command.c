@@ -50,29 +50,33 @@ static bool names(struct slice word, struct slice program)
 	return false;
 }
 
-/* The rule for what may stand in front of our words: anything (another hook may have wrapped them
- * once more), but no word that names a launcher; it would be that one which starts, with figures of
- * its own. */
+static bool names_launcher(const struct checking *c, struct slice word)
+{
+	for (size_t k = 0; k < c->config->n_profiles; k++)
+		if (c->config->profiles[k].kind == PROFILE_WRAP &&
+			names(word, c->config->profiles[k].basename))
+			return true;
+	return false;
+}
+
+/* The rule for what may stand in front of our words, which begin with run: anything (another hook
+ * may have wrapped them once more), but no word that names a launcher; it would be that one which
+ * starts, with figures of its own. */
 static bool launcher_in_front(
 	const struct checking *c, const struct pod_container *pc, const struct json_node *run)
 {
 	const struct json *j = c->pod->j;
 	const struct json_node *parts[] = {
 		json_get(j, pc->node, SLICE("command")), json_get(j, pc->node, SLICE("args"))};
+	bool in_front = true, ret = false;
 
 	for (size_t i = 0; i < 2; i++)
 		JSON_EACH(j, parts[i], word)
 		{
-			struct slice text = json_str(j, word, c->a);
-
-			if (word == run)
-				return false;
-			for (size_t k = 0; k < c->config->n_profiles; k++)
-				if (c->config->profiles[k].kind == PROFILE_WRAP &&
-					names(text, c->config->profiles[k].basename))
-					return true;
+			in_front = in_front && word != run;
+			ret = ret || (in_front && names_launcher(c, json_str(j, word, c->a)));
 		}
-	return false;
+	return ret;
 }
 
 static int command_mismatch(struct checking *c, const struct pod_container *pc, const char *what)
