@@ -162,6 +162,36 @@ TEST(edits)
 
 /* Every style that is read can be written into: the same bytes when nothing changes, else the tree
  * that was meant. */
+/* A comment that moves behind the first line of what comes is moved whole, however long it is: also
+ * where it fills the room that was made for it to the last byte. */
+TEST(comments_of_any_length)
+{
+	static const char *const breaks[] = {"\n", "\r\n"};
+	char comment[4096], before[8192], after[8192];
+	struct err err = {0};
+	struct buf out;
+
+	for (size_t len = 1; len < sizeof(comment); len += len < 300 ? 1 : 1171)
+		for (size_t i = 0; i < COUNT(breaks); i++) {
+			const char *end = breaks[i];
+
+			memset(comment, '#', len);
+			comment[len] = '\0';
+			(void)snprintf(before, sizeof(before), "a:%s  b: 1 %s%s  c: 2%s", end,
+				comment, end, end);
+			(void)snprintf(after, sizeof(after), "a:%s  d: %s%s  - 1%s  - 2%s  c: 2%s",
+				end, comment, end, end, end, end);
+			buf_init(&out, 1 << 20);
+			arena_reset(&arena);
+			if (changed(slice_of(before), REMOVE("/a/b") "," ADD("/a/d", "[1,2]"), &out,
+				    &err) != 0)
+				fail_msg("%zu bytes: %s", len, err.msg);
+			assert_string_equal(out.data, after);
+			assert_int_equal(out.len, strlen(after));
+			buf_release(&out);
+		}
+}
+
 TEST(any_document)
 {
 	for (size_t i = 0; i < COUNT(yaml_documents); i++) {
@@ -255,4 +285,5 @@ TEST(differences_are_seen)
 	}
 }
 
-TESTS_BETWEEN(set_up, tear_down, edits, any_document, guards, json_as_yaml, differences_are_seen)
+TESTS_BETWEEN(set_up, tear_down, edits, comments_of_any_length, any_document, guards, json_as_yaml,
+	differences_are_seen)
