@@ -414,7 +414,55 @@ TEST(test_place_that_is_too_large)
 	assert_non_null(strstr(fix.err.msg, "too many GPUs to write them down"));
 }
 
+/* A claim of several GPUs of a server names the server once; without memory there is no place. */
+TEST(test_servers_of_a_claim)
+{
+	struct gpu one[] = {GPU("g0"), GPU("g1"), GPU("g2")}, two[] = {GPU("h0"), GPU("h1")};
+	struct gpu_server servers[] = {
+		{.name = "a", .address = "10.0.0.1:7", .gpus = one, .n_gpus = 3},
+		{.name = "b", .address = "[fd::1]:7", .gpus = two, .n_gpus = 2, .first_gpu = 3}};
+	struct inventory inv = {.servers = servers, .n_servers = 2, .n_gpus = 5};
+	struct plan_container container = {.name = SLICE("x"), .amount = 4, .percent = 100};
+	struct plan plan = {.containers = &container,
+		.n_containers = 1,
+		.late = {.values = 1u << LATE_SERVERS, .whole_servers = true}};
+	static const struct {
+		uint64_t held[5];
+		const char *servers, *all;
+	} rows[] = {
+		{{1, 1, 1, 1, 1}, "10.0.0.1:7,[fd::1]:7", "a/g0,a/g1,a/g2,b/h0,b/h1"},
+		{{1000, 0, 1000, 0, 1000}, "10.0.0.1:7,[fd::1]:7", "a/g0,a/g2,b/h1"},
+		{{0, 5, 5, 0, 0}, "10.0.0.1:7", "a/g1,a/g2"},
+		{{0, 0, 0, 5, 5}, "[fd::1]:7", "b/h0,b/h1"},
+		{{0, 0, 0, 0, 1}, "[fd::1]:7", "b/h1"},
+	};
+	struct gpu_place place;
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		assert_int_equal(
+			gpu_place_of(&plan, &inv, rows[i].held, &fix.scratch, &place, &fix.err), 0);
+		if (!slice_is(place.all, rows[i].all) ||
+			!slice_is(place.containers[0].value[LATE_SERVERS], rows[i].servers))
+			fail_msg("row %zu: %.*s", i, (int)place.all.len, place.all.at);
+	}
+	plan.late = (struct plan_late){.values = (1u << LATE_VALUES) - 1};
+	container.amount = 3;
+	for (int rc = ERR_NOMEM, max = 0; rc != 0; max += 8) {
+		struct arena a;
+
+		assert_true(max < 100000);
+		arena_init(&a, (size_t)max);
+		err_clear(&fix.err);
+		rc = gpu_place_of(&plan, &inv, rows[1].held, &a, &place, &fix.err);
+		assert_true(rc == 0 || rc == ERR_NOMEM);
+		if (rc == 0)
+			assert_true(slice_is(place.containers[0].value[LATE_GPUS], "g0,g2,h1"));
+		arena_release(&a);
+	}
+}
+
 TESTS_BETWEEN(set_up, tear_down, test_what_is_rendered, test_numbers_of_later_containers,
 	test_words_and_variables, test_admitted_and_taken_back, test_refused_when_it_comes,
 	test_refused_as_it_was_left, test_the_gate_is_ours, test_place_of_a_claim,
-	test_place_that_is_too_large, test_what_the_leader_writes_is_not_brought)
+	test_place_that_is_too_large, test_what_the_leader_writes_is_not_brought,
+	test_servers_of_a_claim)

@@ -163,6 +163,7 @@ TEST(test_render_out_of_memory)
 		if (got.at)
 			expect(got, "$$a=3 $(POOLGATE_SERVERS);/opt/x/lib$$");
 		assert_int_equal(tiny.failed, !got.at);
+		assert_true(got.at || got.len == 0);
 		arena_release(&tiny);
 		if (!got.at)
 			continue;
@@ -393,6 +394,39 @@ TEST(test_unset_image)
 			fail_msg("%s", rows[i].image);
 }
 
+/* What has no room in a text, in one place or in all of them together, is nothing, and not a part
+ * of it. */
+TEST(test_render_too_much)
+{
+	enum { HALF = (1 << 19) + 1, MOST = 1 << 20 };
+	static char bytes[MOST + 1];
+	struct profile_value large[] = {
+		{{"half", 4}, {bytes, HALF}}, {{"more", 4}, {bytes, MOST + 1}}};
+	const struct profile_client c = {.values = large, .n_values = 2};
+	static const struct {
+		const char *text;
+		size_t len;
+	} rows[] = {{"{client.half}", HALF}, {"{client.more}", 0},
+		{"{client.half}{client.half}", 0}, {"{client.half}{servers}{client.half}", 0}};
+	struct launch l = launch(1, 100, 0);
+
+	memset(bytes, 'x', sizeof(bytes));
+	l.client = &c;
+	l.late = true;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct arena a;
+		struct slice got;
+
+		arena_init(&a, 64u << 20);
+		got = template_render(slice_of(rows[i].text), &l, SLICE(""), &a);
+		if (got.len != rows[i].len || (got.at != NULL) != (rows[i].len > 0) ||
+			a.failed != (rows[i].len == 0))
+			fail_msg("row %zu: %zu bytes", i, got.len);
+		arena_release(&a);
+	}
+}
+
 TESTS_BETWEEN(set_up, tear_down, test_unset_image, test_expand, test_render_out_of_memory,
 	test_fraction, test_memory_gib, test_server_host, test_expand_out_of_memory, test_check,
-	test_has, test_argv, test_argv_out_of_memory, test_client, test_expresses)
+	test_has, test_argv, test_argv_out_of_memory, test_client, test_expresses,
+	test_render_too_much)

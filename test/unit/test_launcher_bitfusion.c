@@ -86,6 +86,9 @@ static const char sidecar[] =
 	"  - name: third\n"
 	"    image: example\n"
 	"    command: [echo, -n, \"OPT_PATH \\\"x\\\"\", z]\n"
+	"  - name: fourth\n"
+	"    image: example\n"
+	"    command: [cp, -r, BITFUSION_CLIENT_OPT_PATH]\n"
 	"containers:\n"
 	"  - name: sidecar\n"
 	"    image: unused\n"
@@ -135,7 +138,7 @@ TEST(test_files)
 	expect(p.secrets[1], "bitfusion-client-secret-client.yml");
 	assert_int_equal(p.n_env, 1);
 	assert_true(p.env[0].prepend);
-	assert_int_equal(p.clients[0].n_inits, 3);
+	assert_int_equal(p.clients[0].n_inits, 4);
 	/* the first word alone; other braces are the script's own */
 	expect(p.clients[0].inits[0].json,
 		"{\"name\":\"populate\",\"image\":\"docker.io/example/"
@@ -152,6 +155,9 @@ TEST(test_files)
 	expect(p.clients[1].inits[2].json,
 		"{\"name\":\"third\",\"image\":\"example\",\"command\":[\"echo\",\"-n\","
 		"\"OPT_PATH \\\"x\\\"\",\"z\"]}");
+	expect(p.clients[1].inits[3].json,
+		"{\"name\":\"fourth\",\"image\":\"example\",\"command\":[\"cp\",\"-r\","
+		"\"/bitfusion/b/opt/bitfusion/*\"]}");
 }
 
 /* What a pod gets: the origin's command lines. */

@@ -496,6 +496,18 @@ static const struct {
 		false},
 	{SET(COMMAND, "['/bin/env','a']") "," SET(ARGS, "['b']"),
 		SET(COMMAND, "[]") "," SET(ARGS, "[]"), false},
+	/* the launcher's words are the last, in the command and behind it */
+	{SET(COMMAND, "['/bin/env'," RUN "]") "," SET(ARGS, "[]"), SET(COMMAND, "[]"), false},
+	{SET(COMMAND, "['/bin/env'," RUN "]"), SET(COMMAND, "[]"), true},
+	/* the first of the arguments, and the user has none behind them */
+	{SET(COMMAND, "['/bin/env']") "," SET(ARGS, "[" RUN ",'python','t.py','x']"),
+		SET(COMMAND, "['python','t.py']"), true},
+	{SET(COMMAND, "['/bin/env']") "," SET(ARGS, "['T=1'," RUN ",'python','t.py']"),
+		SET(COMMAND, "['python','t.py']") "," SET(ARGS, "[]"), true},
+	/* torn apart: the command ends among them */
+	{SET(COMMAND, "['/bin/env','/usr/bin/bitfusion','run']") "," SET(
+		 ARGS, "['-n','1','-p','1.000000','--','python','t.py','x']"),
+		SET(COMMAND, "['python','t.py']") "," SET(ARGS, "['x']"), false},
 	/* no command at all, or none that can be read */
 	{FRONT, GONE(COMMAND), false},
 	{FRONT, GONE(COMMAND) "," GONE(ARGS), false},

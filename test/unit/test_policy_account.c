@@ -334,6 +334,19 @@ TEST(test_without_memory)
 	expect("1 1 n a 2 32000000000 f u1 a 1 1 16000000000 f u2 a 2 1 16000000000");
 }
 
+/* Namespaces come in any order, and each keeps what it holds at its place. */
+TEST(test_rows_are_ordered)
+{
+	assert_true(count("b", "b u1 1 1"));
+	assert_true(count("d", "b u1 1 1 d u2 2 2"));
+	assert_true(account_know(&account, "a", &arena));
+	expect("1 1 n a 0 0 n b 1 16000000000 n d 2 32000000000");
+	assert_true(account_know(&account, "c", &arena));
+	assert_true(account_know(&account, "e", &arena));
+	assert_true(account_know(&account, "c", &arena));
+	expect("1 1 n a 0 0 n b 1 16000000000 n c 0 0 n d 2 32000000000 n e 0 0");
+}
+
 TESTS_BETWEEN(begin, end, test_sums_end_at_the_largest_number, test_only_caps_need_one,
 	test_a_namespace_is_counted_first, test_the_cap_is_of_all_namespaces,
 	test_bytes_have_a_cap_of_their_own, test_a_cap_of_nothing,
@@ -342,4 +355,4 @@ TESTS_BETWEEN(begin, end, test_sums_end_at_the_largest_number, test_only_caps_ne
 	test_the_next_try_takes_the_place_of_the_last,
 	test_what_cannot_be_read_is_not_taken_for_gone, test_a_gang_in_flight_is_counted_once,
 	test_rows_of_others_go, test_it_is_read_as_it_was_written,
-	test_a_refusal_says_who_holds_what, test_without_memory)
+	test_a_refusal_says_who_holds_what, test_without_memory, test_rows_are_ordered)

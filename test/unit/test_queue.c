@@ -226,6 +226,15 @@ static const struct row rows[] = {
 		"p no-room 1; q start 1 0/0=8000"},
 	{"of one age the smaller uid first", ONE, NULL, NULL, "x/q 1x100%; x/p 1x100%",
 		"q no-room 1; p start 1 0/0=8000"},
+	{"also beside another namespace's of that age", SIX, NULL, NULL,
+		"x/a 1x100% age=9; x/r 1x100%; x/q 1x100%; y/b 1x100% age=8; y/s 1x100%; y/p "
+		"1x100%",
+		"a start 1 0/0=8000; r start 5 0/4=8000; q start 4 0/3=8000; b start 2 0/1=8000; "
+		"s start 6 0/5=8000; p start 3 0/2=8000"},
+	{"whose turn it is by its share", ONE, "x=1", NULL, "x/q 1x100%; y/p 1x100%",
+		"q no-room 1; p start 1 0/0=8000"},
+	{"or by its share, whoever is called first", ONE, "y=1", NULL, "x/q 1x100%; y/p 1x100%",
+		"q start 1 0/0=8000; p no-room 1"},
 	{"the higher priority first", ONE, NULL, NULL, "x/p 1x100% age=9; y/q 1x100% prio=1",
 		"p no-room 1; q start 1 0/0=8000"},
 	{"the smaller share first", ONE, "x=1", NULL, "x/p 1x100% age=9; y/q 1x100%",
