@@ -212,6 +212,14 @@ TEST(a_day_ends_at_midnight)
 	assert_true(u.open.capacity == 153 * 5);
 	balanced(&u.closed);
 	balanced(&u.open);
+	/* at midnight itself nothing of the next one is there yet */
+	begin(MIDNIGHT - 10);
+	advance(MIDNIGHT);
+	u = record();
+	assert_true(u.closed.capacity == 1530);
+	assert_int_equal(u.open.n_rows, 0);
+	assert_non_null(strstr(
+		fix.o.status.usage, "\nopen 2026-11-25T00:00:00Z 2026-11-25T00:00:00Z 0 0 0 0\n"));
 }
 
 /* While a closed one stands the next goes on, over the next midnight too: nothing is lost. */
@@ -440,29 +448,44 @@ TEST(odd_names)
 		"open 2026-11-25T00:00:00Z 2026-11-25T00:00:01Z 2 0 0 3\n * 1 1 a b\n n 4 2 *\n");
 }
 
-/* Where memory ends while seconds are added, the usage stays as it was; no part of it is added. */
+/* Where memory ends while seconds are added, the usage stays as it was, also where a day ends among
+ * them; no part of it is added. */
 TEST(no_memory_to_add)
 {
-	static const char want[] = "open 2026-11-25T00:00:00Z 2026-11-25T00:00:02Z 4 4 0 0\n";
-	bool done = false;
+	static const struct {
+		int64_t begin;
+		const char *want;
+	} rows[] = {
+		{MIDNIGHT, "open 2026-11-25T00:00:00Z 2026-11-25T00:00:02Z 4 2 0 0\n n 2 2 a b\n"},
+		{MIDNIGHT - 1,
+			"closed 2026-11-24T23:59:59Z 2026-11-25T00:00:00Z 2 1 0 0\n n 1 1 a b\n"
+			"open 2026-11-25T00:00:00Z 2026-11-25T00:00:02Z 4 2 0 0\n n 2 2 a b\n"},
+	};
 
-	for (size_t max = 0; !done; max += 8) {
-		const char *before;
-		struct arena a;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		bool done = false;
 
-		server_fixture_load(&fix,
-			SERVER_STATUS("{'gpus':[{'id':'g','model':'a\\nb','memory':1,'fit':true},"
-				      "{'id':'h','model':'c\\nd','memory':1,'fit':true}]}"));
-		assert_true(server_usage_begin(&fix.o, MS(MIDNIGHT), &fix.arena));
-		before = fix.o.status.usage;
-		arena_init(&a, max);
-		done = server_usage_advance(&fix.o, MS(MIDNIGHT + 2), &a);
-		assert_int_equal(done, !a.failed);
-		if (done)
-			assert_string_equal(fix.o.status.usage, want);
-		else
-			assert_ptr_equal(fix.o.status.usage, before);
-		arena_release(&a);
+		for (size_t max = 0; !done; max += 8) {
+			const char *before;
+			struct arena a;
+
+			server_fixture_load(&fix,
+				SERVER_STATUS(
+					"{'gpus':[{'id':'g','model':'a\\nb','memory':1,'fit':"
+					"true},{'id':'h','model':'c\\nd','memory':1,'fit':true}],"
+					"'claims':[" CLAIM(
+						"a", "n", "bound", PART("g", "1")) "]}"));
+			assert_true(server_usage_begin(&fix.o, MS(rows[i].begin), &fix.arena));
+			before = fix.o.status.usage;
+			arena_init(&a, max);
+			done = server_usage_advance(&fix.o, MS(MIDNIGHT + 2), &a);
+			assert_int_equal(done, !a.failed);
+			if (done)
+				assert_string_equal(fix.o.status.usage, rows[i].want);
+			else
+				assert_ptr_equal(fix.o.status.usage, before);
+			arena_release(&a);
+		}
 	}
 }
 
