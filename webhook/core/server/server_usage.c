@@ -166,6 +166,7 @@ static void add_gpus(struct usage_period *p, const struct server_object *o,
 	}
 }
 
+/* False, or a->failed: out of memory. */
 static bool accrue(struct usage_period *p, const struct server_object *before, int64_t until_s,
 	struct arena *a)
 {
@@ -184,8 +185,6 @@ static bool accrue(struct usage_period *p, const struct server_object *before, i
 	for (size_t i = 0; i < s->n_claims && !a->failed; i++)
 		if (counts(&s->claims[i].claim) && !add_claim(p, s, &s->claims[i], use, seconds, a))
 			return false;
-	if (a->failed)
-		return false;
 	add_gpus(p, before, use, seconds);
 	p->at_s = until_s;
 	return true;
