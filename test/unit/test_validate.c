@@ -500,6 +500,26 @@ TEST(test_lies_about_the_launcher)
 	}
 }
 
+/* In front of our words no launcher is named that the configuration has; what it has not is a
+ * program like others. */
+TEST(test_launchers_in_front)
+{
+	char *pod = fixture_inject(
+		&fix, POD(ON "}", "'containers':[{'name':'a','command':['x']," ASKS(1) "}]"));
+	char *front =
+		fixture_change(pod, "[{'op':'add','path':'" A "/command/0','value':'/opt/juice'}]");
+
+	must_refuse(front, "PlanMismatch", A "/command");
+	assert_non_null(strstr(fix.err.msg, "names a launcher in front of"));
+	fix.config.n_profiles = 1;
+	assert_int_equal(fixture_validate_raw(&fix, front), 0);
+	fix.config.n_profiles = 2;
+	fix.profiles[1].kind = PROFILE_ENV;
+	assert_int_equal(fixture_validate_raw(&fix, front), 0);
+	free(front);
+	free(pod);
+}
+
 TEST(test_own_launcher)
 {
 	char *live = fixture_inject(&fix,
@@ -815,6 +835,7 @@ TEST(test_an_update_with_many_keys)
 TESTS_BETWEEN(set_up, tear_down, test_pods_without_a_plan, test_namespaces_that_are_never_touched,
 	test_the_secret_rule_is_a_setting, test_no_rule_is_lost_in_a_crowd, test_forged_pods,
 	test_forged_plans, test_what_is_wrong_with_a_plan, test_lies_about_the_launcher,
-	test_another_version_of_the_profile, test_own_launcher, test_grace_period, test_servers,
-	test_one_server, test_what_a_profile_cannot_express, test_whole_servers, test_updates,
-	test_update_of_a_waiting_pod, test_an_update_with_many_keys, test_ephemeral_containers)
+	test_another_version_of_the_profile, test_launchers_in_front, test_own_launcher,
+	test_grace_period, test_servers, test_one_server, test_what_a_profile_cannot_express,
+	test_whole_servers, test_updates, test_update_of_a_waiting_pod,
+	test_an_update_with_many_keys, test_ephemeral_containers)
