@@ -446,19 +446,23 @@ TEST(test_servers_of_a_claim)
 			fail_msg("row %zu: %.*s", i, (int)place.all.len, place.all.at);
 	}
 	plan.late = (struct plan_late){.values = (1u << LATE_VALUES) - 1};
-	container.amount = 3;
-	for (int rc = ERR_NOMEM, max = 0; rc != 0; max += 8) {
-		struct arena a;
+	for (int n = 1; n <= 2; n++)
+		for (int rc = ERR_NOMEM, max = 0; rc != 0; max += 8) {
+			struct arena a;
 
-		assert_true(max < 100000);
-		arena_init(&a, (size_t)max);
-		err_clear(&fix.err);
-		rc = gpu_place_of(&plan, &inv, rows[1].held, &a, &place, &fix.err);
-		assert_true(rc == 0 || rc == ERR_NOMEM);
-		if (rc == 0)
-			assert_true(slice_is(place.containers[0].value[LATE_GPUS], "g0,g2,h1"));
-		arena_release(&a);
-	}
+			assert_true(max < 100000);
+			inv.n_servers = (size_t)n;
+			inv.n_gpus = n == 1 ? 3 : 5;
+			container.amount = (uint32_t)n + 1;
+			arena_init(&a, (size_t)max);
+			err_clear(&fix.err);
+			rc = gpu_place_of(&plan, &inv, rows[1].held, &a, &place, &fix.err);
+			assert_true(rc == 0 || rc == ERR_NOMEM);
+			if (rc == 0)
+				assert_true(slice_is(place.containers[0].value[LATE_GPUS],
+					n == 1 ? "g0,g2" : "g0,g2,h1"));
+			arena_release(&a);
+		}
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_what_is_rendered, test_numbers_of_later_containers,

@@ -810,6 +810,16 @@ TEST(test_ephemeral_containers)
 			fail_msg("row %zu: %d at %s", i, rc, fix.err.path);
 		if (path)
 			assert_string_equal(fix.err.reason, "SecretWithoutClaim");
+		/* or there is no memory */
+		for (size_t max = 0, least = 1; least; max += 8) {
+			struct arena a;
+
+			arena_init(&a, max);
+			rc = validate_update(&fix.world, &r, &a, &fix.err);
+			least = rc == ERR_NOMEM;
+			assert_true(least || rc == (path ? ERR_REFUSED : 0));
+			arena_release(&a);
+		}
 	}
 #undef DEBUG
 #undef BY_ENV
