@@ -444,6 +444,17 @@ TEST(test_servers_of_a_claim)
 		if (!slice_is(place.all, rows[i].all) ||
 			!slice_is(place.containers[0].value[LATE_SERVERS], rows[i].servers))
 			fail_msg("row %zu: %.*s", i, (int)place.all.len, place.all.at);
+		assert_null(place.gates.at);
+		/* through gates: each server by a port of the pod's end */
+		plan.gate_port = 9000;
+		assert_int_equal(
+			gpu_place_of(&plan, &inv, rows[i].held, &fix.scratch, &place, &fix.err), 0);
+		if (!slice_is(place.gates, rows[i].servers) ||
+			!slice_is(place.containers[0].value[LATE_SERVERS],
+				strchr(rows[i].servers, ',') ? "127.0.0.1:9000,127.0.0.1:9001"
+							     : "127.0.0.1:9000"))
+			fail_msg("row %zu: %.*s", i, (int)place.gates.len, place.gates.at);
+		plan.gate_port = 0;
 	}
 	plan.late = (struct plan_late){.values = (1u << LATE_VALUES) - 1};
 	for (int n = 1; n <= 2; n++)
@@ -452,7 +463,6 @@ TEST(test_servers_of_a_claim)
 
 			assert_true(max < 100000);
 			inv.n_servers = (size_t)n;
-			inv.n_gpus = n == 1 ? 3 : 5;
 			container.amount = (uint32_t)n + 1;
 			arena_init(&a, (size_t)max);
 			err_clear(&fix.err);
@@ -465,8 +475,37 @@ TEST(test_servers_of_a_claim)
 		}
 }
 
+/* A pod's end dials so many servers, and no more. */
+TEST(test_servers_behind_gates)
+{
+	enum { MOST = PROFILE_GATE_SERVERS };
+	struct gpu gpu = GPU("g");
+	struct gpu_server servers[MOST + 1];
+	struct inventory inv = {.servers = servers};
+	struct plan_container container = {.name = SLICE("x"), .amount = 1, .percent = 100};
+	struct plan plan = {.containers = &container,
+		.n_containers = 1,
+		.gate_port = 9000,
+		.late = {.values = 1u << LATE_SERVERS, .whole_servers = true}};
+	uint64_t held[MOST + 1];
+	struct gpu_place place;
+
+	for (size_t i = 0; i <= MOST; i++) {
+		servers[i] = (struct gpu_server){
+			.name = "a", .address = "a:7", .gpus = &gpu, .n_gpus = 1, .first_gpu = i};
+		held[i] = 1;
+	}
+	inv.n_servers = inv.n_gpus = MOST;
+	assert_int_equal(gpu_place_of(&plan, &inv, held, &fix.scratch, &place, &fix.err), 0);
+	assert_int_equal(place.gates.len, 4 * MOST - 1);
+	inv.n_servers = inv.n_gpus = MOST + 1;
+	assert_int_equal(
+		gpu_place_of(&plan, &inv, held, &fix.scratch, &place, &fix.err), ERR_INVALID);
+	row_says("servers", fix.err.msg, "its claim holds GPUs of", "through their gates");
+}
+
 TESTS_BETWEEN(set_up, tear_down, test_what_is_rendered, test_numbers_of_later_containers,
 	test_words_and_variables, test_admitted_and_taken_back, test_refused_when_it_comes,
 	test_refused_as_it_was_left, test_the_gate_is_ours, test_place_of_a_claim,
 	test_place_that_is_too_large, test_what_the_leader_writes_is_not_brought,
-	test_servers_of_a_claim)
+	test_servers_of_a_claim, test_servers_behind_gates)
