@@ -426,7 +426,24 @@ TEST(test_render_too_much)
 	}
 }
 
+/* How often words stand for what is asked, from the least on. */
+TEST(test_times)
+{
+	struct launch l = launch(1, 0, 0);
+
+	assert_int_equal(launch_times(&l, WORD_ALWAYS), 1);
+	for (uint32_t n = 0; n < 3; n++) {
+		l.percent = n;
+		l.memory_mb = n;
+		l.n_filters = n;
+		assert_int_equal(launch_times(&l, WORD_FRACTION), n > 0);
+		assert_int_equal(launch_times(&l, WORD_MEMORY), n > 0);
+		assert_int_equal(launch_times(&l, WORD_EACH_FILTER), n);
+		assert_int_equal(launch_times(&l, WORD_ANY_FILTER), n > 0);
+	}
+}
+
 TESTS_BETWEEN(set_up, tear_down, test_unset_image, test_expand, test_render_out_of_memory,
 	test_fraction, test_memory_gib, test_server_host, test_expand_out_of_memory, test_check,
 	test_has, test_argv, test_argv_out_of_memory, test_client, test_expresses,
-	test_render_too_much)
+	test_render_too_much, test_times)
