@@ -159,6 +159,7 @@ static const struct {
 	{JOB(9, ON, ASKS(1)), JOB(3, ON, ASKS(1)), NULL},
 	{JOB(9, ON, ASKS(1)), JOB(11, ON, ASKS(1)), NULL},
 	{JOB(9, ON, ASKS(1)), JOB(12, ON, ASKS(1)), "2 of 3 more pods would be admitted now"},
+	{JOB(9, ON, ASKS(1)), JOB(12, ON, ASKS(1)), "2 of 3 more pods would find free GPUs now"},
 	{JOB(0, ON, ASKS(1)), JOB(3, ON, ASKS(1)), "2 of 3 pods"},
 	{JOB(9, ON, ASKS(3)), JOB(10, ON, ASKS(3)), "its pods would be refused now"},
 	/* another template: its pods are new ones */
@@ -177,6 +178,8 @@ TEST(test_updates)
 
 		(void)snprintf(
 			text, sizeof(text), "{'old':%s,'now':%s}", updates[i].old, updates[i].now);
+		/* where pods wait, it is said what they find now */
+		fix.config.late_place = updates[i].says && strstr(updates[i].says, "find");
 		both = fixture_pod(&fix, text);
 		assert_true(workload_read(
 			&fix.json, json_get(&fix.json, both, SLICE("now")), SLICE("Job"), &load));
@@ -222,32 +225,6 @@ TEST(test_pods_that_wait)
 		0);
 	assert_int_equal(w.n, 2);
 	assert_non_null(strstr(w.text[1].at, "activeDeadlineSeconds runs while"));
-}
-
-/* Nothing is free: one warning says that they wait, and why now. What could never be is said
- * otherwise. */
-TEST(test_pods_that_wait_for_all_of_it)
-{
-	struct demand_container all = {.name = SLICE("c"), .amount = 2, .percent = 100};
-	struct demand d = {.containers = &all, .n_containers = 1};
-	struct claim_ask ask = {.uid = SLICE("u"),
-		.namespace = SLICE("ml"),
-		.name = SLICE("u"),
-		.demand = &d,
-		.plan_hash = 5};
-	struct claim_answer answer;
-	struct warnings w;
-
-	fix.config.late_place = true;
-	assert_int_equal(fix.ledger->ops->take(fix.ledger, &ask, &fix.arena, &answer, &fix.err), 0);
-	assert_int_equal(warn(&fix, JOB(3, ON, ASKS(1)), "ml", &w), 0);
-	for (size_t i = 1; i < w.n; i++)
-		assert_null(strstr(w.text[i].at, "its pods would"));
-	row_says("full", w.text[0].at, "its pods would wait for their turn now: NoCapacity: asked ",
-		"none has that");
-	assert_int_equal(warn(&fix, JOB(1, ON, ASKS(3)), "ml", &w), 0);
-	row_says("never", w.text[0].at, "its pods would be refused: NoCapacity: asked 3 GPUs", "");
-	assert_int_equal(fix.err.code, 0);
 }
 
 static bool count(void *ctx, struct slice namespace, struct waiters_count *ret)
@@ -302,6 +279,7 @@ TEST(test_gangs)
 		{"Job", JOB(4, GANG(4), ASKS(1)),
 			"2 of the 4 pods of its gang would find free GPUs now; they start together "
 			"when all do"},
+		{"Job", JOB(2, GANG(2), ASKS(2)), "1 of the 2 pods of its gang would find"},
 		{"Job", JOB(4, GANG(2), ASKS(1)), "2 of 4 pods would find free GPUs now"},
 		{"Job", JOB(1, GANG(2), ASKS(1)), "it makes 1 of the 2 pods of its gang"},
 		{"StatefulSet", SET("", 2), "set podManagementPolicy: Parallel"},
@@ -334,6 +312,34 @@ TEST(test_gangs)
 		if (!said)
 			fail_msg("row %zu: %s", i, w.n ? w.text[0].at : "no warning");
 	}
+}
+
+/* Nothing is free: one warning says that they wait, and why now. What could never be is said
+ * otherwise. */
+TEST(test_pods_that_wait_for_all_of_it)
+{
+	struct demand_container all = {.name = SLICE("c"), .amount = 2, .percent = 100};
+	struct demand d = {.containers = &all, .n_containers = 1};
+	struct claim_ask ask = {.uid = SLICE("u"),
+		.namespace = SLICE("ml"),
+		.name = SLICE("u"),
+		.demand = &d,
+		.plan_hash = 5};
+	struct claim_answer answer;
+	struct warnings w;
+
+	fix.config.late_place = true;
+	assert_int_equal(fix.ledger->ops->take(fix.ledger, &ask, &fix.arena, &answer, &fix.err), 0);
+	assert_int_equal(warn(&fix, JOB(3, ON, ASKS(1)), "ml", &w), 0);
+	for (size_t i = 1; i < w.n; i++)
+		assert_null(strstr(w.text[i].at, "its pods would"));
+	row_says("full", w.text[0].at, "its pods would wait for their turn now: NoCapacity: asked ",
+		"none has that");
+	assert_int_equal(warn(&fix, JOB(2, GANG(2), ASKS(1)), "ml", &w), 0);
+	row_says("gang", w.text[0].at, "its pods would wait for their turn now: ", "");
+	assert_int_equal(warn(&fix, JOB(1, ON, ASKS(3)), "ml", &w), 0);
+	row_says("never", w.text[0].at, "its pods would be refused: NoCapacity: asked 3 GPUs", "");
+	assert_int_equal(fix.err.code, 0);
 }
 
 static int picks(void *ctx, struct slice namespace, struct arena *a, const struct policy **ret,
