@@ -223,6 +223,7 @@ TEST(test_launchers_that_are_allowed)
 		for (size_t i = 0; i < COUNT(launchers); i++)
 			assert_int_equal(policy_allows_launcher(&p, slice_of(launchers[i]), &err),
 				i < p.n_launchers ? 0 : ERR_REFUSED);
+	p.n_launchers = COUNT(launchers);
 	assert_int_equal(policy_allows_launcher(&p, SLICE("a"), &err), ERR_REFUSED);
 	assert_int_equal(policy_allows_launcher(&p, SLICE("aaa"), &err), ERR_REFUSED);
 }
