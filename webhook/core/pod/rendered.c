@@ -132,17 +132,16 @@ bool rendered_there(
 {
 	struct json mine = {0};
 	char *copy;
-	bool good;
+	bool good = false;
 
 	if (!json_is(found, JSON_OBJECT))
 		return false;
 	if (begins_with(json_raw(j, found), ours))
 		return true;
-	if (json_read_copy(&mine, ours.at, ours.len, NODES_MAX, &copy, NULL) < 0) {
+	if (json_read_copy(&mine, ours.at, ours.len, NODES_MAX, &copy, NULL) < 0)
 		a->failed = true;
-		return false;
-	}
-	good = covers((struct sides){&mine, j, a}, json_root(&mine), found);
+	else
+		good = covers((struct sides){&mine, j, a}, json_root(&mine), found);
 	json_release(&mine);
 	free(copy);
 	return good;
