@@ -444,6 +444,36 @@ TEST(who_is_served)
 	assert_int_equal(wrong, 0);
 }
 
+/* A server or a GPU that the pool has no more is not looked for behind those that it has. */
+TEST(what_was_kept_of_what_is_gone)
+{
+	static const struct {
+		size_t servers, gpus;
+		const char *kept;
+	} all[] = {{1, 3, "p 1/0=8000"}, {2, 2, "p 0/2=8000"}};
+
+	for (size_t i = 0; i < COUNT(all); i++) {
+		struct gpu *gpus = malloc(all[i].gpus * sizeof(*gpus));
+		struct queue q;
+
+		assert_non_null(gpus);
+		queue_init(&q, "a t4:8000/8000 t4:8000/8000 t4:8000/8000; b t4:8000/8000",
+			"x/p 1x100%");
+		read_kept(&q, all[i].kept);
+		decide(&q, false);
+		assert_int_equal(q.round.n_keep, 1);
+		q.pool.inv.n_servers = all[i].servers;
+		/* as many as there are, so that a sanitizer sees who reads more */
+		memcpy(gpus, q.pool.inv.servers[0].gpus, all[i].gpus * sizeof(*gpus));
+		q.pool.inv.servers[0].gpus = gpus;
+		q.pool.inv.servers[0].n_gpus = all[i].gpus;
+		decide(&q, false);
+		assert_string_equal(tell(&q), "p no-room 1");
+		free(gpus);
+		queue_release(&q);
+	}
+}
+
 /* ---- words ---- */
 
 struct said {
@@ -872,8 +902,8 @@ TEST(what_is_kept_is_ordered)
 		}
 }
 
-TESTS(what_is_kept_is_ordered, who_is_served, what_its_owner_reads, what_the_pool_never_holds,
-	what_could_ever_fit, what_could_ever_fit_on_a_few, many_namespaces,
-	so_many_of_a_namespace_are_looked_at, which_gangs_run, who_asks_more_joins_no_gang_first,
-	many_for_whom_nothing_can_be_kept, when_the_next_reservation_begins,
-	times_from_nowhere_do_no_harm)
+TESTS(what_is_kept_is_ordered, who_is_served, what_was_kept_of_what_is_gone, what_its_owner_reads,
+	what_the_pool_never_holds, what_could_ever_fit, what_could_ever_fit_on_a_few,
+	many_namespaces, so_many_of_a_namespace_are_looked_at, which_gangs_run,
+	who_asks_more_joins_no_gang_first, many_for_whom_nothing_can_be_kept,
+	when_the_next_reservation_begins, times_from_nowhere_do_no_harm)
