@@ -557,6 +557,45 @@ TEST(test_updates_of_ties_that_were_given)
 #undef ANOTHER
 }
 
+/* So many labels are looked at on each side; whose are more has his manifest as he wrote it. */
+TEST(test_updates_with_many_labels)
+{
+	static const struct {
+		size_t live, now; /* beside the one that was taken, which the manifest brings */
+		bool left;
+	} counts[] = {{63, 63, false}, {64, 64, true}, {64, 0, false}, {65, 0, true}};
+	char *made = fixture_inject(&fix, POD("'nodeSelector':{'nvidia.com/p':'true'}," APP));
+
+	for (size_t i = 0; i < COUNT(counts); i++) {
+		char *live, *now, *after;
+		struct buf given, applied;
+
+		buf_init(&given, 1 << 16);
+		buf_init(&applied, 1 << 16);
+		buf_str(&given, "[{'op':'add','path':'/spec/nodeSelector','value':{");
+		buf_str(&applied, "[" PUT("limits", "1") ",{'op':'add','path':'/spec/nodeSelector',"
+							 "'value':{'nvidia.com/p':'true'");
+		for (size_t k = 0; k < counts[i].live; k++)
+			buf_fmt(&given, "%s'nvidia.com/%zu':'1'", k ? "," : "", k);
+		for (size_t k = 0; k < counts[i].now; k++)
+			buf_fmt(&applied, ",'nvidia.com/%zu':'1'", k);
+		buf_str(&given, "}}]");
+		buf_str(&applied, "}}]");
+		live = fixture_change(made, given.data);
+		now = fixture_change(live, applied.data);
+		assert_int_equal(fixture_update(&fix, &fix.config, live, now), 0);
+		after = fixture_apply(now, fix.patch.data);
+		if ((strstr(after, "\"nvidia.com/p\":\"true\"") != NULL) != counts[i].left)
+			fail_msg("row %zu", i);
+		free(after);
+		free(now);
+		free(live);
+		buf_release(&applied);
+		buf_release(&given);
+	}
+	free(made);
+}
+
 /* An update that asks for something else is refused; one that brings other ties is the API
  * server's to judge. */
 TEST(test_other_updates)
@@ -585,6 +624,7 @@ TEST(test_other_updates)
 TESTS_BETWEEN(set_up, tear_down, test_converted_and_given_back, test_the_last_variable_is_hidden,
 	test_beside_everything_else, test_off_is_as_without_us,
 	test_ties_are_kept_where_the_policy_says_so, test_refused,
-	test_updates_of_a_key_that_was_given, test_updates_of_ties_that_were_given, test_validator,
-	test_unconverted_is_refused, test_a_part_that_is_unconverted_is_refused, test_no_client,
-	test_reinvocation, test_other_updates)
+	test_updates_of_a_key_that_was_given, test_updates_of_ties_that_were_given,
+	test_updates_with_many_labels, test_validator, test_unconverted_is_refused,
+	test_a_part_that_is_unconverted_is_refused, test_no_client, test_reinvocation,
+	test_other_updates)
