@@ -25,11 +25,11 @@ struct queue_view {
 struct queue_shape {
 	const uint32_t *pods; /* of one that asks it, in the order in which they are placed */
 	uint32_t n;
-	bool no_room;      /* what is free does not hold it: nor does it later in this round */
-	bool no_unkept;    /* nor what is free and kept for nobody */
-	uint32_t free_at;  /* queue_run.takes when it was found free; 0: never */
-	bool unkept;       /* nothing can be kept for it */
-	bool never;        /* it could not fit if nobody else used the pool */
+	bool no_room;     /* what is free does not hold it: nor does it later in this round */
+	bool no_unkept;   /* nor what is free and kept for nobody */
+	uint32_t free_at; /* queue_run.takes when it was found free; 0: never */
+	bool unkept;      /* nothing can be kept for it */
+	bool never;       /* it could not fit if nobody else used the pool */
 	struct slice why;
 	uint64_t asks; /* as its units have it */
 };
