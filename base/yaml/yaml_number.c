@@ -234,7 +234,7 @@ bool yaml_key_float(struct slice text, struct yaml_value *ret)
 	t[text.len] = '\0';
 	double v = strtod(t, NULL);
 
-	if (!(fabs(v) <= 3.4028235677973366e38)) /* rounds to a finite float */
+	if (!(fabs(v) < 3.4028235677973366e38)) /* rounds to a finite float: the bound does not */
 		return false;
 	shorten((double)(float)v, true, &s);
 	bool scientific = (float)v != 0.0f && (s.exp < -4 || s.exp >= 6);
