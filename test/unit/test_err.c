@@ -77,6 +77,18 @@ TEST(message_is_printable)
 	}
 }
 
+/* What the C library cannot put into words is no message, not half a one. */
+TEST(message_that_cannot_be_made)
+{
+	static const wchar_t none[] = {0x110000, 0};
+	struct err err = {0};
+
+	assert_int_equal(err_set(&err, ERR_IO, "before"), ERR_IO);
+	assert_int_equal(err_set(&err, ERR_INVALID, "the name %ls", none), ERR_INVALID);
+	assert_int_equal(err.code, ERR_INVALID);
+	assert_string_equal(err.msg, "");
+}
+
 static void expect_cut(const char *msg, const char *text, size_t len)
 {
 	size_t n = strlen(msg);
@@ -169,6 +181,6 @@ TEST(path_is_cut_where_it_no_longer_fits)
 }
 
 TESTS(sets_code_and_message, clear_leaves_nothing, works_without_an_error_to_fill,
-	message_may_quote_itself, message_is_printable, message_is_cut_between_characters,
-	reason_is_cut, path_grows_at_the_front, long_path_keeps_its_end,
-	path_is_cut_where_it_no_longer_fits)
+	message_may_quote_itself, message_is_printable, message_that_cannot_be_made,
+	message_is_cut_between_characters, reason_is_cut, path_grows_at_the_front,
+	long_path_keeps_its_end, path_is_cut_where_it_no_longer_fits)

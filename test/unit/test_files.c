@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "base/files.h"
 #include "test/unit/scratch.h"
@@ -79,6 +80,57 @@ TEST(not_replaced)
 	assert_int_equal(rc, ERR_IO);
 	assert_non_null(strstr(err.msg, "cannot write"));
 	free(large);
+	assert_holds("old");
+}
+
+/* A file of somebody else's stays his, and his group's. Only root can give one away. */
+TEST(replaced_for_its_owner)
+{
+	static const struct {
+		uid_t user;
+		gid_t group;
+	} owners[] = {{1, 0}, {0, 2}, {3, 4}};
+	struct err err = {0};
+	struct stat st;
+
+	if (geteuid() != 0 || chown(file, 1, 1) != 0)
+		skip();
+	for (size_t i = 0; i < COUNT(owners); i++) {
+		assert_int_equal(chown(file, owners[i].user, owners[i].group), 0);
+		assert_int_equal(files_replace(file, SLICE("new"), &err), 0);
+		assert_holds("new");
+		assert_int_equal(stat(file, &st), 0);
+		assert_int_equal(st.st_uid, owners[i].user);
+		assert_int_equal(st.st_gid, owners[i].group);
+	}
+}
+
+/* Who may write into the folder but not give a file away leaves the old one; who may not even write
+ * into the folder is told so. */
+TEST(not_replaced_by_another)
+{
+	static const char *const why[] = {"Operation not permitted", "Permission denied"};
+	pid_t child;
+	int status = 0;
+
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(chmod(file, 0666), 0);
+	for (unsigned i = 0; i < COUNT(why); i++) {
+		assert_int_equal(chmod(folder, i == 0 ? 0777 : 0755), 0);
+		child = fork();
+		if (child == 0) {
+			struct err err = {0};
+			bool other = setgid(65534) == 0 && setuid(65534) == 0;
+			int rc = files_replace(file, SLICE("new"), &err);
+
+			_exit(!other ? 1 : rc != ERR_IO ? 2 : strstr(err.msg, why[i]) ? 0 : 3);
+		}
+		assert_true(child > 0);
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(status, 0);
+	}
+	assert_int_equal(chmod(file, 0640), 0);
 	assert_holds("old");
 }
 
@@ -168,5 +220,5 @@ TEST(no_descriptors)
 	buf_release(&out);
 }
 
-TESTS_BETWEEN(
-	setup, scratch_end, replaced, not_replaced, not_read, listed, in_memory, no_descriptors)
+TESTS_BETWEEN(setup, scratch_end, replaced, not_replaced, replaced_for_its_owner,
+	not_replaced_by_another, not_read, listed, in_memory, no_descriptors)

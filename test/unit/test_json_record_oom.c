@@ -167,6 +167,63 @@ TEST(test_both_ways)
 	}
 }
 
+/* What each kind takes for empty; a word, an object, an array and what is written by a function
+ * never are, and of nothing an object is left. */
+struct thin {
+	double share;
+	const char *text;
+	uint64_t hash, count;
+	enum colour colour;
+	struct inner inner;
+	struct inner few[2];
+	unsigned n_few;
+	int own;
+};
+
+static void write_thin(const void *from, struct buf *out)
+{
+	buf_i64(out, ((const struct thin *)from)->own);
+}
+
+static const struct json_own thin_own = {NULL, write_thin};
+static const struct json_field thin_fields[] = {
+	REC_DOUBLE(thin, share, "share", REC_OMIT),
+	REC_STR(thin, text, "text", REC_OMIT),
+	REC_HEX(thin, hash, "hash", REC_OMIT),
+	REC_COUNT(thin, count, "count", REC_OMIT),
+};
+JSON_RECORD(thin_record, thin, thin_fields, 0);
+static const struct json_field kept_fields[] = {
+	REC_WORD(thin, colour, "colour", REC_OMIT, .words = colours),
+	REC_OBJECT(thin, inner, inner, "inner", REC_OMIT),
+	REC_ARRAY(thin, few, inner, "few", REC_OMIT),
+	REC_OWN(thin_own, "own", REC_OMIT),
+};
+JSON_RECORD(kept_record, thin, kept_fields, 0);
+
+TEST(test_what_is_left_out)
+{
+	struct thin empty = {.share = (double)NAN}, full = {.share = 0, .text = "t", .hash = 1};
+	struct buf out;
+
+	buf_init(&out, 1u << 16);
+	json_record_write(&thin_record, &empty, &out);
+	assert_string_equal(out.data, "{}");
+	buf_clear(&out);
+	empty.share = -(double)INFINITY;
+	empty.count = 2;
+	json_record_write(&thin_record, &empty, &out);
+	assert_string_equal(out.data, "{\"count\":2}");
+	buf_clear(&out);
+	json_record_write(&thin_record, &full, &out);
+	assert_string_equal(out.data, "{\"share\":0,\"text\":\"t\",\"hash\":\"0000000000000001\"}");
+	buf_clear(&out);
+	json_record_write(&kept_record, &empty, &out);
+	assert_string_equal(
+		out.data, "{\"colour\":\"red\",\"inner\":{\"n\":0},\"few\":[],\"own\":0}");
+	buf_release(&out);
+}
+
 TEST(test_refused)
 {
 	static const struct {
@@ -253,4 +310,4 @@ TEST(test_no_memory)
 	}
 }
 
-TESTS(test_both_ways, test_refused, test_no_memory)
+TESTS(test_both_ways, test_what_is_left_out, test_refused, test_no_memory)

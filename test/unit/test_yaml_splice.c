@@ -50,6 +50,18 @@ TEST(edits)
 			"\356\200\200\357\277\275\"\n"},
 		/* lines stay lines, however few */
 		{"a: &x |\n  y\nb: *x\n", REMOVE("/a"), "b: |\n  y\n"},
+		{"a: &x |\n  y\n  z\t\303\251\nb: *x\n", REMOVE("/a"),
+			"b: |\n  y\n  z\t\303\251\n"},
+		/* but for such with an end of a line that other readers do not know */
+		{"a: &x |\n  y\342\200\250  z\nb: *x\n", REMOVE("/a"), "b: \"y\\u2028z\\n\"\n"},
+		/* a dash is found behind a comment, wherever that begins */
+		{"- a\n# c\n-\n  b\n- d\n", REMOVE("/1"), "- a\n# c\n- d\n"},
+		{"- a\n #c\n-\n  b\n- d\n", REMOVE("/1"), "- a\n #c\n- d\n"},
+		{"- a\n# c\n#\n\n-\n  b\n- d\n", REMOVE("/1"), "- a\n# c\n#\n\n- d\n"},
+		{"- a\n#c\n# d\n- b\n", ADD("/1", "1"), "- a\n- 1\n#c\n# d\n- b\n"},
+		/* anchor and tag stay in front of what comes into an element */
+		{"- &x {}\n- b\n", ADD("/0/a", "1"), "- &x\n  a: 1\n- b\n"},
+		{"- !t []\n", ADD("/0/0", "1"), "- !<!t>\n  - 1\n"},
 		/* no newline at the end */
 		{"a: 1\nb: 2", ADD("/c", "3"), "a: 1\nb: 2\nc: 3"},
 		{"a: 1\nb: 2", REMOVE("/b"), "a: 1"},
