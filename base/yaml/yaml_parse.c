@@ -132,18 +132,13 @@ static int set_alias(
 	return 0;
 }
 
-/* Where a mark is in the text, in bytes. */
+/* Where a mark is in the text, in bytes. Marks come in the order of the text. */
 static uint32_t offset_of(struct reading *r, const yaml_mark_t *mark)
 {
 	for (; r->chars < mark->index && r->bytes < r->text.len; r->chars++) {
 		do
 			r->bytes++;
 		while (r->bytes < r->text.len && (r->text.at[r->bytes] & 0xc0) == 0x80);
-	}
-	for (; r->chars > mark->index; r->chars--) {
-		do
-			r->bytes--;
-		while (r->bytes > 0 && (r->text.at[r->bytes] & 0xc0) == 0x80);
 	}
 	return (uint32_t)r->bytes;
 }
