@@ -230,8 +230,7 @@ static int load_certificate(struct reload *r, struct err *err)
 
 	if (rc != 0)
 		return settings_blame(&r->settings, err);
-	if (!tls_identity_info(r->identity, &info))
-		return 0;
+	(void)tls_identity_info(r->identity, &info);
 	metric_set(r->metrics, M_CERT_NOT_AFTER, 0, 0, info.not_after);
 	if (had && before.generation == info.generation)
 		return 0;
