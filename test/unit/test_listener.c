@@ -3,12 +3,46 @@
 #include "net/listener.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 #include "test/unit/test.h"
+
+/* What the kernel refuses, and why; 0: nothing. These calls are asked in place of the C library's.
+ */
+static struct {
+	int family, option, name, why;
+} refused;
+
+static bool refuses(bool asked)
+{
+	if (asked)
+		errno = refused.why;
+	return asked;
+}
+
+int socket(int family, int type, int protocol)
+{
+	return refuses(refused.family && family == refused.family)
+		       ? -1
+		       : (int)syscall(SYS_socket, family, type, protocol);
+}
+
+int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
+{
+	return refuses(refused.option && option == refused.option)
+		       ? -1
+		       : (int)syscall(SYS_setsockopt, fd, level, option, value, len);
+}
+
+int getsockname(int fd, struct sockaddr *ret, socklen_t *len)
+{
+	return refuses(refused.name) ? -1 : (int)syscall(SYS_getsockname, fd, ret, len);
+}
 
 TEST(test_what_an_address_is)
 {
@@ -146,6 +180,111 @@ TEST(test_all_addresses)
 	(void)close(fd);
 }
 
+/* Where the kernel has no IPv6, all addresses are those of IPv4, at the same port. */
+TEST(test_all_addresses_without_v6)
+{
+	static const char *const all[] = {":0", "[::]:0"};
+	struct sockaddr_in at = {0};
+	socklen_t len;
+	uint16_t port = 0, other = 0;
+	char again[16], said[96];
+	struct err err = {0};
+	int fd, second = -1;
+
+	for (size_t i = 0; i < COUNT(all); i++) {
+		refused.family = AF_INET6;
+		refused.why = EAFNOSUPPORT;
+		fd = open_at(all[i], &port);
+		(void)snprintf(
+			again, sizeof(again), "%.*s%u", (int)strlen(all[i]) - 1, all[i], port);
+		assert_int_equal(listener_open(again, 5, 0, &second, &other, &err), ERR_IO);
+		refused.family = 0;
+		(void)snprintf(
+			said, sizeof(said), "cannot listen on %s: Address already in use", again);
+		assert_non_null(strstr(err.msg, said));
+		len = sizeof(at);
+		assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+		assert_int_equal(at.sin_family, AF_INET);
+		assert_int_equal(at.sin_addr.s_addr, htonl(INADDR_ANY));
+		assert_int_equal(ntohs(at.sin_port), port);
+		assert_true(answers(AF_INET, port));
+		assert_true(fcntl(fd, F_GETFL) & O_NONBLOCK);
+		assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+		(void)close(fd);
+	}
+}
+
+/* One address of a family that is not there is no other, and no other reason is that one. */
+TEST(test_no_socket)
+{
+	static const struct {
+		const char *address;
+		int family, why;
+	} rows[] = {
+		{"[::1]:0", AF_INET6, EAFNOSUPPORT},
+		{"[::ffff:0.0.0.0]:0", AF_INET6, EAFNOSUPPORT},
+		{"0.0.0.0:0", AF_INET, EAFNOSUPPORT},
+		{":0", AF_INET6, EMFILE},
+		{":0", AF_INET6, EACCES},
+	};
+
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct err err = {0};
+		uint16_t port = 7;
+		int fd = -1, rc;
+		char said[96];
+
+		refused.family = rows[i].family;
+		refused.why = rows[i].why;
+		rc = listener_open(rows[i].address, 5, 0, &fd, &port, &err);
+		refused.family = 0;
+		assert_int_equal(rc, ERR_IO);
+		(void)snprintf(said, sizeof(said), "cannot listen on %s: %s", rows[i].address,
+			strerror(rows[i].why));
+		assert_string_equal(err.msg, said);
+		assert_int_equal(fd, -1);
+		assert_int_equal(port, 7);
+	}
+}
+
+/* A socket that is not as it should be is closed again. */
+TEST(test_no_good_socket)
+{
+	static const struct {
+		const char *address;
+		int option, name, good;
+	} rows[] = {
+		{":0", SO_REUSEADDR, 0, false},
+		{"127.0.0.1:0", SO_SNDBUF, 0, false},
+		{":0", IPV6_V6ONLY, 0, false},
+		{"127.0.0.1:0", IPV6_V6ONLY, 0, true},
+		{"127.0.0.1:0", 0, 1, false},
+	};
+	int next = dup(0);
+
+	(void)close(next);
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct err err = {0};
+		uint16_t port = 0;
+		int fd = -1, rc, now;
+
+		refused.option = rows[i].option;
+		refused.name = rows[i].name;
+		refused.why = ENOPROTOOPT;
+		rc = listener_open(rows[i].address, 5, LISTENER_ROOM, &fd, &port, &err);
+		refused.option = refused.name = 0;
+		assert_int_equal(rc, rows[i].good ? 0 : ERR_IO);
+		assert_int_equal(fd >= 0, rows[i].good);
+		if (fd >= 0)
+			(void)close(fd);
+		else
+			assert_non_null(strstr(err.msg, ": Protocol not available"));
+		now = dup(0);
+		assert_int_equal(now, next);
+		(void)close(now);
+	}
+}
+
 TEST(test_one_that_is_taken)
 {
 	uint16_t port = 0, other = 0;
@@ -192,5 +331,5 @@ TEST(test_what_peers_are_called)
 }
 
 TESTS(test_what_an_address_is, test_what_is_said_of_another, test_the_socket,
-	test_room_for_what_is_not_taken, test_all_addresses, test_one_that_is_taken,
-	test_what_peers_are_called)
+	test_room_for_what_is_not_taken, test_all_addresses, test_all_addresses_without_v6,
+	test_no_socket, test_no_good_socket, test_one_that_is_taken, test_what_peers_are_called)

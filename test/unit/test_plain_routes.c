@@ -326,6 +326,108 @@ TEST(test_page)
 	expect("/v1/decisions", "", 200, "\"reason\":\"NoCapacity\"");
 }
 
+/* ---- by a connection ---- */
+
+static struct fixture admin;
+
+/* What a server of these routes answers. */
+static void asks(const char *target, const char *host, int status, const char *text)
+{
+	char head[256];
+	int fd = client_open(&admin);
+
+	(void)snprintf(head, sizeof(head), "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", target, host);
+	client_text(fd, head);
+	client_gets(fd, status);
+	if (!strstr(client_reply, text))
+		fail_msg("%s of %s: expected %s: %s", target, host, text, client_reply);
+	(void)close(fd);
+}
+
+static void serve_admin(void)
+{
+	static const struct http_config cfg = {.listen = "127.0.0.1:0", .workers = 1};
+	struct http_app app = {.routes = admin_routes, .nroutes = ADMIN_ROUTES, .ctx = &plain};
+	struct err err = {0};
+
+	if (http_server_start(&cfg, &app, &admin.server, &err) != 0)
+		fail_msg("%s", err.msg);
+}
+
+/* A page that calls itself by a name of its own is refused, wherever it asks. */
+TEST(test_other_names)
+{
+	static const char *const paths[] = {"/", "/v1/pool", "/v1/decisions"};
+
+	serve_admin();
+	for (size_t i = 0; i < COUNT(paths); i++) {
+		asks(paths[i], "localhost:8081", 200, "200 OK");
+		asks(paths[i], "evil.example:8081", 421,
+			"\r\n\r\nthis listener is asked by an address or as localhost: "
+			"http://127.0.0.1:8081/\n");
+	}
+	assert_true(http_server_stop(admin.server, 3000));
+}
+
+#define EACH 48
+#define FIRST "\"page\":1,\"each\":48,\"total\":97}"
+#define SECOND "\"page\":2,\"each\":48,\"total\":97}"
+#define THIRD "\"page\":3,\"each\":48,\"total\":97}"
+
+/* Pages are numbers from 1; what is none, or is too large for one, is the first. */
+TEST(test_pages_of_the_pool)
+{
+	static const struct {
+		const char *target, *servers, *first;
+	} rows[] = {
+		{"/v1/pool?servers=1", FIRST, "{\"servers\":[{\"name\":\"gpu-00\""},
+		{"/v1/pool?servers=2", SECOND, "{\"servers\":[{\"name\":\"gpu-48\""},
+		{"/v1/pool?claims=1&servers=3", THIRD, "{\"servers\":[{\"name\":\"gpu-96\""},
+		{"/v1/pool?claims=2", FIRST, "{\"servers\":[{\"name\":\"gpu-00\""},
+		{"/v1/pool?servers=0", FIRST, "{\"servers\":[{\"name\":\"gpu-00\""},
+		{"/v1/pool?servers=x", FIRST, "{\"servers\":[{\"name\":\"gpu-00\""},
+		{"/v1/pool?servers=-2", FIRST, "{\"servers\":[{\"name\":\"gpu-00\""},
+		{"/v1/pool?servers=65538", FIRST, "{\"servers\":[{\"name\":\"gpu-00\""},
+	};
+	struct buf b;
+
+	buf_init(&b, 1 << 20);
+	for (int i = 0; i < 2 * EACH + 1; i++) {
+		char name[16];
+
+		(void)snprintf(name, sizeof(name), "gpu-%02d", i);
+		add_server(&b, name);
+	}
+	set_pool(&b);
+	serve_admin();
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		asks(rows[i].target, "127.0.0.1", 200, rows[i].servers);
+		asks(rows[i].target, "127.0.0.1", 200, rows[i].first);
+	}
+	asks("/v1/pool", "127.0.0.1", 200, "\"name\":\"gpu-96\"");
+	assert_true(http_server_stop(admin.server, 3000));
+}
+
+static int no_view(
+	struct ledger *l, bool all, struct arena *a, struct pool_view *ret, struct err *err)
+{
+	(void)l, (void)all, (void)a, (void)ret;
+	return err_set(err, ERR_NOMEM, "no room for \"a view\"");
+}
+
+/* A picture that cannot be made is an error, in its words. */
+TEST(test_no_picture)
+{
+	const struct ledger_ops *was = plain.ledger->ops;
+	struct ledger_ops none = *was;
+
+	none.view = no_view;
+	plain.ledger->ops = &none;
+	expect("/v1/pool", "", 500, "no room for \"a view\"\n");
+	plain.ledger->ops = was;
+	expect("/v1/pool", "", 200, "{\"servers\":");
+}
+
 static const char *troubled(void *ctx)
 {
 	return ctx;
@@ -419,5 +521,6 @@ TEST(test_release_wrong)
 }
 
 TESTS_BETWEEN(setup, teardown, test_health, test_metrics, test_transport,
-	test_a_server_that_is_shown, test_process, test_metrics_bounded, test_page, test_replica,
-	test_ready, test_release, test_release_wrong)
+	test_a_server_that_is_shown, test_process, test_metrics_bounded, test_page,
+	test_other_names, test_pages_of_the_pool, test_no_picture, test_replica, test_ready,
+	test_release, test_release_wrong)

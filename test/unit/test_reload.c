@@ -309,6 +309,142 @@ TEST(test_what_is_broken)
 	}
 }
 
+/* ---- what serving does without, and who is asked for a certificate ---- */
+
+static const char bare[] = "apiVersion: poolgate.io/v1alpha1\nkind: Config\n"
+			   "launchers: [profiles.yaml]\ndefaultLauncher: a\n";
+
+/* Read these settings in place of those that are in force, as a start does. */
+static void settings_are(const char *text)
+{
+	scratch_file("poolgate.yaml", text);
+	settings_release(&fix.r.settings);
+	if (settings_load(fix.r.argc, fix.r.argv, NULL, &fix.r.settings, &fix.err) != 0 ||
+		reload_first(&fix.r, &fix.err) != 0)
+		fail_msg("%s", fix.err.msg);
+}
+
+/* Without TLS no pair is read, and in a cluster no pool, whatever lies there. */
+TEST(test_parts_that_are_not_there)
+{
+	struct ledger *ledger;
+	uint64_t pair, servers;
+
+	begin(PROFILE("a", "short", ""), NULL);
+	pair = pair_now();
+	servers = pool_now();
+	ledger = fix.r.ledger;
+	fix.r.ledger = NULL;
+	spoil_pool();
+	settings_are(config);
+	write_pool();
+	spoil_pair();
+	settings_are(bare);
+	reload_now(&fix.r);
+	assert_int_equal(pool_now(), servers);
+	assert_int_equal(pair_now(), pair);
+	assert_int_equal(logged("pool in force"), 1);
+	assert_int_equal(logged("certificate in force"), 1);
+	fix.r.ledger = ledger;
+	end();
+}
+
+/* What of a pool holds nothing is said when it comes into force, a line each. */
+TEST(test_warnings_of_a_pool)
+{
+	static const char lines[] = HEAD("GPUServer",
+		"two") "{address: \"two:1\", probe: {url: \"http://two:2/\"}}\n" HEAD("GPUServer",
+		"three") "{address: \"three:1\", probe: {url: \"http://three:2/\"}}\n";
+
+	begin(PROFILE("a", "short", ""), NULL);
+	assert_int_equal(logged("level=warn"), 0);
+	assert_int_equal(logged("holds nothing"), 0);
+	scratch_file("pool.yaml", lines);
+	reload_now(&fix.r);
+	assert_int_equal(logged("holds nothing"), 2);
+	assert_int_equal(logged("two holds nothing: without a cluster"), 1);
+	assert_int_equal(logged("three holds nothing: without a cluster"), 1);
+	end();
+}
+
+static const char asks[] =
+	"apiVersion: poolgate.io/v1alpha1\nkind: Config\n"
+	"tls: {cert: tls.crt, key: tls.key, clientCA: ca.crt, clientNames: [one, two]}\n"
+	"launchers: [profiles.yaml]\ndefaultLauncher: a\npool: pool.yaml\n";
+
+static uint64_t trusted(void)
+{
+	struct tls_trust_info info;
+
+	(void)tls_trust_info(fix.r.clients, &info);
+	return info.generation;
+}
+
+/* CAs are in force from the start, said once, and read again when their file or the names are
+ * others; what cannot be read leaves the old ones, also beside a pair that is torn. */
+TEST(test_cas_of_clients)
+{
+	static struct made_pair ca;
+
+	begin(PROFILE("a", "short", ""), NULL);
+	assert_int_equal(client_ca_load(NULL, &fix.r.settings, &fix.log, &fix.err), 0);
+	fix.r.clients = tls_trust_new();
+	assert_int_equal(client_ca_load(fix.r.clients, &fix.r.settings, &fix.log, &fix.err), 0);
+	assert_int_equal(trusted(), 0);
+	make_ca(&ca, "of clients", -60, 3600);
+	scratch_file("ca.crt", ca.cert);
+	settings_are(asks);
+	assert_int_equal(trusted(), 1);
+	assert_int_equal(logged("client CA in force"), 1);
+	reload_now(&fix.r);
+	assert_int_equal(trusted(), 1);
+	assert_int_equal(logged("client CA in force"), 1);
+	assert_int_equal(logged("certificates=1 names=2"), 1);
+	make_ca(&ca, "another of clients", -60, 3600);
+	scratch_file("ca.crt", ca.cert);
+	spoil_pair();
+	reload_poll(&fix.r);
+	assert_int_equal(trusted(), 1);
+	reload_poll(&fix.r);
+	assert_int_equal(trusted(), 2);
+	assert_int_equal(logged("client CA in force"), 2);
+	assert_int_equal(logged("reload failed"), 1);
+	write_pair();
+	scratch_file("ca.crt", BROKEN);
+	reload_poll(&fix.r);
+	reload_poll(&fix.r);
+	assert_int_equal(trusted(), 2);
+	assert_int_equal(logged("reload failed"), 2);
+	assert_int_equal(logged("ca.crt"), 3);
+	states_are(WHAT_CERTIFICATE, 0, 2);
+	tls_trust_free(fix.r.clients);
+	end();
+}
+
+/* Other names are other CAs to the next looks, at the same file. */
+TEST(test_names_of_clients)
+{
+	static struct made_pair ca;
+	char other[sizeof(asks)];
+
+	make_ca(&ca, "of clients", -60, 3600);
+	scratch_file("ca.crt", ca.cert);
+	begin(PROFILE("a", "short", ""), NULL);
+	fix.r.clients = tls_trust_new();
+	settings_are(asks);
+	memcpy(other, asks, sizeof(other));
+	memcpy(strstr(other, "one, two"), "two, one", 8);
+	scratch_file("poolgate.yaml", other);
+	reload_poll(&fix.r); /* the config changes, and with it the names */
+	reload_poll(&fix.r);
+	assert_string_equal(fix.r.settings.client_names[0], "two");
+	reload_poll(&fix.r);
+	reload_poll(&fix.r);
+	assert_int_equal(trusted(), 2);
+	tls_trust_free(fix.r.clients);
+	end();
+}
+
 /* Of the first load the first error is handed back. */
 TEST(test_first)
 {
@@ -320,4 +456,6 @@ TEST(test_first)
 }
 
 TESTS_WITHIN(scratch_begin, scratch_end, test_profiles_that_are_left_out,
-	test_another_secret_is_heard_of, test_looks, test_what_is_broken, test_first)
+	test_another_secret_is_heard_of, test_looks, test_what_is_broken,
+	test_parts_that_are_not_there, test_warnings_of_a_pool, test_cas_of_clients,
+	test_names_of_clients, test_first)
