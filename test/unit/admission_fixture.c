@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 
+struct image_look *admission_fixture_images;
 struct policies_known admission_fixture_policies;
 const struct http_route *admission_fixture_route;
 
@@ -35,6 +36,7 @@ void admission_fixture_init(struct admission_fixture *f, struct ledger *ledger)
 		.metrics = f->metrics,
 		.decisions = f->decisions,
 		.policies = admission_fixture_policies,
+		.images = admission_fixture_images,
 		.log = &f->log};
 	f->admission = admission_new(&deps, &err);
 	assert_non_null(f->admission);

@@ -24,6 +24,8 @@ struct admission_fixture {
 
 /* Of the fixtures that are inited from now on; zero: there are none. */
 extern struct policies_known admission_fixture_policies;
+/* And what their images are looked up by; NULL: none is. */
+extern struct image_look *admission_fixture_images;
 /* By which route reviews come from now on; NULL: by none. */
 extern const struct http_route *admission_fixture_route;
 

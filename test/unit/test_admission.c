@@ -3,6 +3,8 @@
  * kept exactly when an allowed reply was queued. */
 #include "test/unit/admission_fixture.h"
 #include "test/unit/test.h"
+#include "webhook/edge/image/image_look.h"
+#include "webhook/edge/image/registry_client.h"
 
 #define ON                                                                                         \
 	"'annotations':{'auto-management/bitfusion':'all','bitfusion-client/"                      \
@@ -383,6 +385,114 @@ TEST(test_workloads_are_warned)
 	free(review);
 }
 
+/* ---- images without a command ---- */
+
+#define BARE                                                                                       \
+	"{'metadata':{'name':'p','uid':'uid-1'," ON "}},'spec':{'containers':[{'name':'a',"        \
+	"'image':'r.x/a:1','resources':{'limits':{'bitfusion.io/gpu-amount':1}}}]}}"
+
+/* The registry that is played, and what it was asked. */
+static struct registry played = {.host = {"r.x", 3}};
+static struct {
+	unsigned asked;
+	int answer; /* 0, or the error */
+	int64_t deadline_ms;
+} registry;
+
+static int registry_answer(const struct registry_question *q, struct arena *a,
+	struct image_start *ret, struct err *err)
+{
+	static struct slice word = {"run-me", 6};
+
+	(void)a;
+	registry.asked++;
+	registry.deadline_ms = q->deadline_ms;
+	if (registry.answer != 0)
+		return err_set(err, (enum err_code)registry.answer, "it does not say");
+	*ret = (struct image_start){
+		.digest = SLICE("sha256:x"), .entrypoint = &word, .n_entrypoint = 1};
+	return 0;
+}
+
+static void look_at_images(void)
+{
+	static const struct image_look_config config = {.at_once = 4, .ask = registry_answer};
+	struct err err = {0};
+
+	memset(&registry, 0, sizeof(registry));
+	admission_fixture_images = image_look_new(&config, &err);
+	assert_non_null(admission_fixture_images);
+	set_ledger(NULL);
+	f.core.config.registries = &played;
+	f.core.config.n_registries = 1;
+}
+
+static void look_no_more(void)
+{
+	struct image_look *was = admission_fixture_images;
+
+	admission_fixture_images = NULL;
+	set_ledger(NULL);
+	image_look_free(was);
+}
+
+/* A registry is asked on a worker alone, and has three quarters of the time that is left. */
+TEST(test_an_image_that_is_asked_for)
+{
+	char *review = admission_review("CREATE", BARE, "null", "");
+
+	answer(admission_mutate, review, true);
+	replied("\"allowed\":false");
+	for (int i = 0; i < 2; i++) {
+		int64_t given;
+
+		look_at_images();
+		registry.answer = i == 0 ? 0 : ERR_REFUSED;
+		assert_int_equal(admission_call(&f, admission_mutate, review), HTTP_LATER);
+		assert_null(f.reply.body);
+		assert_int_equal(registry.asked, 0);
+		answer(admission_mutate_slow, review, true);
+		assert_int_equal(registry.asked, 1);
+		replied(i == 0 ? "\"allowed\":true,\"patch\":" : "\"allowed\":false");
+		if (i == 1)
+			replied("\"reason\":\"ImageUnknown\"");
+		given = registry.deadline_ms - f.request.received_ms;
+		assert_true(given > 5000 && given <= (9000 - 250) * 6 / 8 + 2500);
+		/* of a registry that nobody named nothing is asked */
+		played.host = SLICE("r.y");
+		answer(admission_mutate, review, true);
+		assert_int_equal(registry.asked, 1);
+		replied("\"allowed\":false");
+		played.host = SLICE("r.x");
+		look_no_more();
+	}
+	free(review);
+}
+
+/* A workload's image is not asked for, and no reason for a warning where its registry is one that
+ * is. */
+TEST(test_the_image_of_a_workload)
+{
+	char *review = fixture_quotes(
+		"{'kind':'AdmissionReview','apiVersion':'admission.k8s.io/v1','request':{"
+		"'uid':'r','kind':{'group':'apps','version':'v1','kind':'Deployment'},'resource':{"
+		"'resource':'deployments'},'namespace':'ml','operation':'CREATE','object':{'spec':{"
+		"'replicas':1,'template':" BARE "}}}}");
+
+	answer(admission_validate, review, true);
+	replied("\"allowed\":true,\"warnings\":[");
+	look_at_images();
+	answer(admission_validate, review, true);
+	replied("\"allowed\":true}}");
+	assert_int_equal(registry.asked, 0);
+	played.host = SLICE("r.y");
+	answer(admission_validate, review, true);
+	replied("\"allowed\":true,\"warnings\":[");
+	played.host = SLICE("r.x");
+	look_no_more();
+	free(review);
+}
+
 /* ---- a ledger that fails ---- */
 
 struct fake {
@@ -703,5 +813,6 @@ TESTS_BETWEEN(set_up, tear_down, test_unreadable, test_mutate, test_harmless, te
 	test_the_claim_follows_the_reply, test_another_status_was_sent, test_dry_run_takes_nothing,
 	test_the_last_delete_ends_a_claim, test_what_may_wait_goes_to_a_worker,
 	test_what_is_large_goes_to_a_worker, test_routes, test_updates, test_workloads_are_warned,
-	test_a_ledger_that_fails, test_a_pod_that_waits, test_no_claim_where_secrets_cannot_come,
+	test_an_image_that_is_asked_for, test_the_image_of_a_workload, test_a_ledger_that_fails,
+	test_a_pod_that_waits, test_no_claim_where_secrets_cannot_come,
 	test_no_claim_where_a_quota_refuses, test_a_policy_that_is_asked_for)

@@ -185,6 +185,48 @@ TEST(says_why_not)
 	assert_non_null(strstr(err.msg, target.host));
 }
 
+/* More than the sockets hold is sent in pieces, as the peer takes it. */
+TEST(sends_as_there_is_room)
+{
+	static char piece[1 << 19], some[1 << 16];
+	uint16_t port;
+	int server = listening(&port), peer;
+	struct client_target target = {.host = "127.0.0.1", .port = port};
+	struct client_socket *s = NULL;
+	struct err err = {0};
+	size_t sum = 0, taken = 0;
+
+	assert_int_equal(client_socket_open(&target, &s, &err), 0);
+	peer = accept4(server, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	assert_true(peer >= 0);
+	memset(piece, 'p', sizeof(piece));
+	while (!client_socket_sending(s) && sum < (size_t)1 << 28) {
+		assert_int_equal(
+			client_socket_send(s, (struct slice){piece, sizeof(piece)}, &err), 0);
+		sum += sizeof(piece);
+		for (int i = 0; i < 3; i++)
+			assert_int_equal(client_socket_turn(s, &err), 0);
+	}
+	assert_true(client_socket_sending(s));
+	assert_int_equal(client_socket_events(s), POLLIN | POLLOUT);
+	for (int i = 0; i < WAIT_MS && taken < sum;) {
+		ssize_t n = recv(peer, some, sizeof(some), 0);
+
+		assert_int_equal(client_socket_turn(s, &err), 0);
+		if (n > 0) {
+			taken += (size_t)n;
+			continue;
+		}
+		(void)poll(NULL, 0, 1);
+		i++;
+	}
+	assert_int_equal(taken, sum);
+	assert_int_equal(client_socket_events(s), POLLIN);
+	(void)close(peer);
+	(void)close(server);
+	client_socket_free(s);
+}
+
 /* ---- whom it believes ---- */
 
 #define SERVERS "1.3.6.1.5.5.7.3.1"
@@ -388,4 +430,4 @@ TEST(records_of_nothing)
 }
 
 TESTS(any_address_counted_around, what_comes_and_its_end, waits_until_it_is_let_in, says_why_not,
-	whom_it_believes, small_records, records_of_nothing)
+	sends_as_there_is_room, whom_it_believes, small_records, records_of_nothing)

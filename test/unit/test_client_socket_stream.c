@@ -3,6 +3,7 @@
  * that is gone is told, and one direction ends without the other. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -130,6 +131,78 @@ static void close_hard(int fd)
 	(void)close(fd);
 }
 
+/* Of a plain stream one direction ends, once, and the other goes on. */
+TEST(test_the_end_of_a_plain_direction)
+{
+	struct ends e;
+	struct err err = {0};
+	size_t n = 0;
+	bool end = false;
+
+	connect_ends(&e, false);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(client_socket_shut(e.near, &err), 0);
+		assert_int_equal(recv(e.far_fd, got, sizeof(got), 0), 0);
+	}
+	assert_int_equal(send(e.far_fd, "x", 1, MSG_NOSIGNAL), 1);
+	for (int i = 0; i < TRIES && n == 0; i++, usleep(1000))
+		assert_int_equal(client_socket_read(e.near, got, sizeof(got), &n, &end, &err), 0);
+	assert_int_equal(n, 1);
+	assert_false(end);
+	(void)close(e.far_fd);
+	client_socket_free(e.near);
+}
+
+/* What a peer that is gone makes of an end. */
+static void must_not_shut(struct client_socket *s)
+{
+	struct pollfd p = {.fd = client_socket_fd(s), .events = POLLIN};
+	struct err err = {0};
+
+	assert_int_equal(poll(&p, 1, 5000), 1);
+	for (int i = 0; i < 2; i++) {
+		err_clear(&err);
+		assert_int_equal(client_socket_shut(s, &err), ERR_IO);
+		assert_int_equal(err.code, ERR_IO);
+		assert_true(strncmp(err.msg, "localhost: ", 11) == 0 ||
+			    strncmp(err.msg, "127.0.0.1: ", 11) == 0);
+	}
+}
+
+TEST(test_the_end_to_who_is_gone)
+{
+	struct ends e;
+
+	connect_ends(&e, false);
+	close_hard(e.far_fd);
+	must_not_shut(e.near);
+	client_socket_free(e.near);
+	connect_ends(&e, true);
+	client_socket_break(e.far);
+	client_socket_free(e.far);
+	must_not_shut(e.near);
+	client_socket_free(e.near);
+}
+
+/* Where there is no room for the word of TLS that ends it, it is said later. */
+TEST(test_the_end_without_room)
+{
+	struct err err = {0};
+	struct ends e;
+	ssize_t n;
+
+	connect_ends(&e, true);
+	do
+		n = send(client_socket_fd(e.near), record, sizeof(record), MSG_NOSIGNAL);
+	while (n > 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(client_socket_shut(e.near, &err), 0);
+	client_socket_break(e.far);
+	client_socket_free(e.far);
+	must_not_shut(e.near);
+	client_socket_free(e.near);
+}
+
 TEST(test_a_peer_that_does_not_read)
 {
 	struct ends e;
@@ -234,5 +307,6 @@ TEST(test_a_peer_that_is_gone)
 	}
 }
 
-TESTS_WITHIN(begin, finish, test_a_peer_that_does_not_read, test_who_reads_ahead,
+TESTS_WITHIN(begin, finish, test_the_end_of_a_plain_direction, test_the_end_to_who_is_gone,
+	test_the_end_without_room, test_a_peer_that_does_not_read, test_who_reads_ahead,
 	test_a_peer_that_is_gone)

@@ -66,6 +66,9 @@ static void *serve(void *arg)
 		} else if (strstr(text, " /garbage")) {
 			say(fd, "what?\r\n");
 			break;
+		} else if (strstr(text, " /hints")) {
+			say(fd, "HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\nHTTP/1.1 200 "
+				"OK\r\nContent-Length: 1\r\n\r\nx");
 		} else if (strstr(text, " /close")) {
 			break;
 		} else if (strstr(text, " /sleep")) {
@@ -254,6 +257,98 @@ TEST(test_head)
 	}
 }
 
+/* Of several heads the last one is kept, and the whole of it counts. */
+TEST(test_last_head)
+{
+	static const char last[] = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n";
+
+	for (int i = 0; i < 2; i++) {
+		f.req.max_head = sizeof(last) - 1 + 40;
+		assert_int_equal(get("/hints"), 0);
+		assert_int_equal(f.res.status, 200);
+		assert_string_equal(f.res.head.data, last);
+		assert_int_equal(f.res.head.len, strlen(last));
+		assert_string_equal(f.res.body.data, "x");
+		buf_release(&f.res.head);
+	}
+	f.req.max_head = 60; /* less than the first one */
+	assert_int_equal(get("/hints"), 0);
+	buf_release(&f.res.head);
+	f.req.max_head = sizeof(last) - 2;
+	assert_int_equal(get("/hints"), ERR_TOOBIG);
+	f.req.max_head = 0;
+	assert_int_equal(get("/hints"), 0);
+	assert_null(f.res.head.data);
+}
+
+/* The addresses that were asked about, and whether they may be. */
+static struct gate {
+	unsigned asked;
+	bool open;
+	struct sockaddr_in last;
+} gate;
+
+static bool may_connect(void *ctx, const struct sockaddr *address)
+{
+	struct gate *g = ctx;
+
+	g->asked++;
+	memcpy(&g->last, address, sizeof(g->last));
+	return g->open;
+}
+
+/* Each connection is asked about by its address, and one that stands is not. */
+TEST(test_addresses_that_may_not_be_asked)
+{
+	enum http_trouble trouble = HTTP_TROUBLE_NAME;
+	int before = connections;
+
+	gate = (struct gate){0};
+	f.req.may_connect = may_connect;
+	f.req.may_connect_ctx = &gate;
+	f.req.trouble = &trouble;
+	assert_int_equal(get("/missing"), ERR_REFUSED);
+	assert_non_null(strstr(f.e.msg, "its name stands for an address that may not be asked"));
+	assert_int_equal(trouble, HTTP_TROUBLE_OTHER);
+	assert_int_equal(gate.asked, 1);
+	assert_int_equal(gate.last.sin_family, AF_INET);
+	assert_int_equal(gate.last.sin_port, htons((uint16_t)port));
+	assert_int_equal(gate.last.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+	assert_int_equal(connections, before);
+	gate.open = true;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(get("/missing"), 0);
+		assert_int_equal(gate.asked, 2);
+	}
+	f.req.url = "http://127.0.0.1:1/"; /* another reason, though it might have been asked */
+	assert_int_equal(ask(), ERR_IO);
+	assert_int_equal(gate.asked, 3);
+}
+
+/* Where a call ended: at the name, at a certificate, elsewhere. */
+TEST(test_troubles)
+{
+	enum http_trouble trouble;
+	char url[128] = "http://";
+
+	f.req.trouble = &trouble;
+	memset(url + 7, 'a', 64); /* longer than a part of a name may be */
+	memcpy(url + 71, ".test/", 7);
+	f.req.url = url;
+	trouble = HTTP_TROUBLE_OTHER;
+	assert_int_equal(ask(), ERR_IO);
+	assert_int_equal(trouble, HTTP_TROUBLE_NAME);
+	f.req.url = f.url;
+	assert_int_equal(get("/close"), ERR_IO);
+	assert_int_equal(trouble, HTTP_TROUBLE_OTHER);
+	snprintf(f.url, sizeof(f.url), "https://127.0.0.1:%d/echo", port);
+	f.req.ca_file = "/nonexistent/ca.crt";
+	assert_int_equal(ask(), ERR_IO);
+	assert_int_equal(trouble, HTTP_TROUBLE_CERTIFICATE);
+	f.req.trouble = NULL;
+	assert_int_equal(ask(), ERR_IO);
+}
+
 TEST(test_failures)
 {
 	static const char *const bad[] = {"/a\nb", "/a\x7f"};
@@ -289,4 +384,4 @@ TEST(test_failures)
 }
 
 TESTS_ALL(setup, NULL, set_up, tear_down, test_get, test_send, test_status, test_limits, test_head,
-	test_failures)
+	test_last_head, test_addresses_that_may_not_be_asked, test_troubles, test_failures)

@@ -610,6 +610,7 @@ TEST(test_cluster_values)
 TEST(test_cluster_differs)
 {
 	char keys[SETTINGS_KEYS_SIZE], *a, *b;
+	struct slice another = SLICE("other");
 
 	write_config(cluster_keys);
 	must_load(NEEDED "--config CONFIG", NULL);
@@ -650,6 +651,7 @@ TEST(test_cluster_differs)
 	DIFFERS(policies_required, false);
 	DIFFERS(evict_after_ms, 1);
 	DIFFERS(n_priority_classes, 0);
+	DIFFERS(priority_classes, &another);
 	/* The same words elsewhere in memory are the same. */
 	struct settings copy = s;
 	a = strdup(copy.cluster.lease);

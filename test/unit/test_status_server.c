@@ -325,6 +325,80 @@ TEST(answers_over_tls)
 	(void)unlink(file);
 }
 
+/* Connections that the server has. */
+static size_t places(struct status_server *s)
+{
+	struct pollfd all[STATUS_POLL_MAX];
+	int64_t ms;
+
+	return status_server_poll(s, all, &ms) - 1;
+}
+
+/* Turns until so many places are taken. */
+static void places_become(struct status_server *s, size_t n)
+{
+	for (int i = 0; i < 5000 && places(s) != n; i++) {
+		status_server_turn(s);
+		(void)poll(NULL, 0, 1);
+	}
+	assert_int_equal(places(s), n);
+}
+
+/* A client of TLS that has been let in. */
+static struct client_socket *let_in(struct status_server *s, const struct client_target *target)
+{
+	struct client_socket *c;
+	struct err err = {0};
+
+	assert_int_equal(client_socket_open(target, &c, &err), 0);
+	for (int i = 0; i < 5000 && !client_socket_ready(c); i++) {
+		assert_int_equal(client_socket_turn(c, &err), 0);
+		status_server_turn(s);
+		(void)poll(NULL, 0, 1);
+	}
+	assert_true(client_socket_ready(c));
+	places_become(s, 1);
+	return c;
+}
+
+/* Who breaks TLS, or goes away before his answer, is hung up on at once. */
+TEST(broken_tls)
+{
+	static struct made_pair pair;
+	static char file[] = "/tmp/poolgate-status-XXXXXX";
+	struct tls_identity *identity = tls_identity_new();
+	struct server_tls *tls = server_tls_new(identity);
+	struct client_target target = {
+		.host = "127.0.0.1", .tls = true, .ca_file = file, .name = "localhost"};
+	struct status_app over = app;
+	int fd = mkstemp(file);
+	struct status_server *s;
+	struct client_socket *c;
+	struct err err = {0};
+
+	make_pair(&pair, MADE_P256, -60, 86400, 1);
+	made_load(&pair, identity);
+	assert_int_equal(write(fd, pair.cert, strlen(pair.cert)), strlen(pair.cert));
+	(void)close(fd);
+	over.tls = tls;
+	s = serve_app("127.0.0.1:0", &over);
+	target.port = status_server_port(s);
+	c = let_in(s, &target);
+	put(client_socket_fd(c), "\x17\x03\x03\x00\x18 no record of this stream", 29);
+	places_become(s, 0);
+	client_socket_free(c);
+	c = let_in(s, &target);
+	assert_int_equal(client_socket_send(c, SLICE("GET /usage HTTP/1.1\r\n\r\n"), &err), 0);
+	assert_int_equal(client_socket_turn(c, &err), 0);
+	client_socket_break(c);
+	client_socket_free(c);
+	places_become(s, 0);
+	status_server_free(s);
+	server_tls_free(tls);
+	tls_identity_free(identity);
+	(void)unlink(file);
+}
+
 /* Nobody says anything: all places are taken, and whoever came first makes place. */
 TEST(the_silent_make_place)
 {
@@ -504,6 +578,6 @@ TEST(the_silent_are_hung_up_on)
 }
 
 TESTS(answers, requests_in_pieces_and_wrong_ones, pages_as_long_as_may_be, addresses,
-	answers_over_tls, the_silent_make_place, the_crowd_makes_place, two_crowds,
+	answers_over_tls, broken_tls, the_silent_make_place, the_crowd_makes_place, two_crowds,
 	tries_without_a_token, one_turn_takes_all_who_wait, no_descriptor_is_free,
 	the_silent_are_hung_up_on)
