@@ -14,6 +14,9 @@
 #define PROFILE(name)                                                                              \
 	"apiVersion: poolgate.io/v1alpha1\nkind: LauncherProfile\nmetadata: {name: " name "}\n"    \
 	"spec: {kind: env, env: [{name: A, value: b}]}\n"
+#define POLICY(name, inject)                                                                       \
+	"apiVersion: poolgate.io/v1alpha1\nkind: GPUPolicy\nmetadata: {name: " name "}\n"          \
+	"spec: {inject: " inject "}\n"
 
 static struct settings with_launchers(const char *path)
 {
@@ -247,6 +250,32 @@ TEST(test_what_makes_another)
 	}
 }
 
+/* Policies of a file are part of it, and what is wrong there is wrong here. */
+TEST(test_policies)
+{
+	struct settings s = with_launchers(scratch("one.yaml"));
+	struct config_built *b;
+
+	scratch_file("one.yaml", PROFILE("one"));
+	b = must_build(&s);
+	assert_false(b->has_policies);
+	assert_int_equal(b->policies.n, 0);
+	config_built_free(b);
+	s.policies =
+		scratch_file("policies.yaml", POLICY("p", "true") "---\n" POLICY("q", "false"));
+	b = must_build(&s);
+	assert_true(b->has_policies);
+	assert_int_equal(b->policies.n, 2);
+	config_built_free(b);
+	scratch_file("policies.yaml", POLICY("p", "perhaps"));
+	must_fail(&s, ERR_INVALID, "policies.yaml");
+	s.policies = scratch("no-policies.yaml");
+	must_fail(&s, ERR_NOTFOUND, "no-policies.yaml");
+	/* the first that is wrong is told */
+	scratch_file("one.yaml", "kind: [\n");
+	must_fail(&s, ERR_SYNTAX, "one.yaml");
+}
+
 struct race {
 	struct config_store store;
 	atomic_bool stop;
@@ -382,5 +411,5 @@ TEST(test_read)
 }
 
 TESTS_WITHIN(scratch_begin, scratch_end, test_examples, test_files_and_folders, test_wrong,
-	test_all_that_is_wrong, test_too_large, test_publish, test_what_makes_another, test_keep,
-	test_swap_under_readers, test_marks, test_read)
+	test_all_that_is_wrong, test_too_large, test_publish, test_what_makes_another,
+	test_policies, test_keep, test_swap_under_readers, test_marks, test_read)

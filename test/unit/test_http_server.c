@@ -289,6 +289,39 @@ TEST(stops_with_suspended_requests)
 	assert_int_equal(f.done, 4);
 }
 
+static void *open_gate_late(void *arg)
+{
+	nap_ms(650);
+	atomic_store(&f.gate, true);
+	return arg;
+}
+
+/* Work that goes on behind the moment that a stop gives is taken from the worker, and what waits
+ * for one is not begun: each is answered while the worker still is at it. */
+TEST(stops_beside_work_that_does_not_end)
+{
+	pthread_t opener;
+	int fd[3];
+
+	fixture_start(&f, (struct http_config){.workers = 1});
+	for (int i = 0; i < 3; i++) {
+		fd[i] = client_open(&f);
+		client_post(fd[i], "/later", "{}", 2);
+	}
+	assert_true(fixture_wait(&f.handled, 3));
+	assert_true(fixture_wait(&f.slow, 1));
+	assert_int_equal(pthread_create(&opener, NULL, open_gate_late, NULL), 0);
+	assert_false(fixture_stop(&f, 0));
+	assert_int_equal(pthread_join(opener, NULL), 0);
+	for (int i = 0; i < 3; i++) {
+		client_gets(fd[i], 500);
+		(void)close(fd[i]);
+	}
+	assert_int_equal(f.queued, 0);
+	assert_int_equal(f.undone, 3);
+	assert_int_equal(f.done, 3);
+}
+
 static void *send_the_rest_soon(void *arg)
 {
 	nap_ms(100);
@@ -387,5 +420,5 @@ TEST(listens)
 
 TESTS_BETWEEN(NULL, tear_down, answers, keeps_the_connection, deferred, deferred_beside_others,
 	client_vanishes_while_deferred, deadline_passes, answers_too_late, drains,
-	stops_with_suspended_requests, begins_no_work_while_it_stops, full_queue,
-	idle_connections_do_not_hold_a_stop, listens)
+	stops_with_suspended_requests, stops_beside_work_that_does_not_end,
+	begins_no_work_while_it_stops, full_queue, idle_connections_do_not_hold_a_stop, listens)

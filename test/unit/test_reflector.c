@@ -190,6 +190,10 @@ static void one_step(struct play *p, const struct step *s, bool bytewise)
 	case BODY_LAST:
 		body(p, s->text, bytewise);
 		assert_int_equal(p->wanted, s->op == BODY);
+		/* What is of no more use stays so, whatever else comes of it, and is told once. */
+		if (s->op == BODY_LAST)
+			for (int i = 0; i < 2; i++)
+				assert_false(reflector_body(p->r, SLICE("{}\n"), p->now));
 		break;
 	case CUT:
 		(void)err_set(&why, ERR_IO, "%s", s->text);
