@@ -300,6 +300,51 @@ TEST(whom_it_believes)
 	(void)unlink(file);
 }
 
+/* A certificate of our own that cannot be read is said, by its file, before anything is sent; one
+ * file may hold it and its key. */
+TEST(our_own_certificate)
+{
+	static struct made_pair pair;
+	static char both[] = "/tmp/poolgate-both-XXXXXX", cert[] = "/tmp/poolgate-cert-XXXXXX";
+	static const struct {
+		const char *cert, *key;
+		int rc;
+	} rows[] = {
+		{both, NULL, 0},
+		{cert, both, 0},
+		{both, both, 0},
+		{cert, NULL, ERR_IO},
+		{cert, "/nonexistent/key", ERR_IO},
+		{"/nonexistent/cert", both, ERR_IO},
+	};
+	uint16_t port;
+	int server = listening(&port), fd = mkstemp(both), fd_cert = mkstemp(cert);
+	struct client_target target = {.host = "127.0.0.1", .port = port, .tls = true};
+
+	make_pair(&pair, MADE_P256, -60, 3600, 1);
+	assert_int_equal(write(fd, pair.cert, strlen(pair.cert)), strlen(pair.cert));
+	assert_int_equal(write(fd, pair.key, strlen(pair.key)), strlen(pair.key));
+	assert_int_equal(write(fd_cert, pair.cert, strlen(pair.cert)), strlen(pair.cert));
+	(void)close(fd);
+	(void)close(fd_cert);
+	target.ca_file = cert;
+	for (size_t i = 0; i < COUNT(rows); i++) {
+		struct client_socket *s = NULL;
+		struct err err = {0};
+
+		target.cert_file = rows[i].cert;
+		target.key_file = rows[i].key;
+		assert_int_equal(client_socket_open(&target, &s, &err), rows[i].rc);
+		assert_int_equal(s != NULL, rows[i].rc == 0);
+		if (rows[i].rc != 0 && strncmp(err.msg, rows[i].cert, strlen(rows[i].cert)) != 0)
+			fail_msg("row %zu: %s", i, err.msg);
+		client_socket_free(s);
+	}
+	(void)close(server);
+	(void)unlink(both);
+	(void)unlink(cert);
+}
+
 /* ---- of an accepted one ---- */
 
 /* We, accepted, and a peer that is GnuTLS itself. */
@@ -430,4 +475,5 @@ TEST(records_of_nothing)
 }
 
 TESTS(any_address_counted_around, what_comes_and_its_end, waits_until_it_is_let_in, says_why_not,
-	sends_as_there_is_room, whom_it_believes, small_records, records_of_nothing)
+	sends_as_there_is_room, whom_it_believes, our_own_certificate, small_records,
+	records_of_nothing)

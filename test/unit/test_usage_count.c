@@ -92,6 +92,27 @@ static void answers(int whose, const char *whose_body, int may, const char *may_
 		api_expect(pool->api, "POST", ACCESS_REVIEWS_PATH, may, may_body);
 }
 
+/* What the transport says of itself is logged. */
+TEST(the_transport_speaks)
+{
+	char path[] = "/tmp/poolgate-usage-XXXXXX", text[512];
+	struct usage_page page = {0};
+	struct log log;
+	ssize_t n;
+
+	log_init(&log, mkstemp(path));
+	page.log = &log;
+	usage_page_transport(&page, "a handshake \"broke\"");
+	n = pread(log.fd, text, sizeof(text) - 1, 0);
+	(void)close(log.fd);
+	(void)unlink(path);
+	assert_true(n > 0);
+	text[n] = '\0';
+	assert_non_null(strstr(text, "warn"));
+	assert_non_null(strstr(text, "transport"));
+	assert_non_null(strstr(text, "a handshake \\\"broke\\\""));
+}
+
 TEST(no_token)
 {
 	static const char *const headers[] = {NULL, "", "Bearer", "Bearer ", "Basic dTpw",
@@ -230,5 +251,5 @@ TEST(counts)
 		strstr(seen, "byte_seconds_total{namespace=\"*\",policy=\"*\",model=\"*\"} 0\n"));
 }
 
-TESTS_BETWEEN(set_up, tear_down, no_token, who_may, who_may_not, nobody_can_say, tries_are_limited,
-	a_hurry_spares_no_question, counts)
+TESTS_BETWEEN(set_up, tear_down, the_transport_speaks, no_token, who_may, who_may_not,
+	nobody_can_say, tries_are_limited, a_hurry_spares_no_question, counts)
