@@ -11,6 +11,7 @@
 #include "test/unit/scratch.h"
 #include "test/unit/test.h"
 
+#define NOT_STARTED 77
 #define HEAD "cannot load libcurl-gnutls.so.4 (package libcurl3-gnutls): "
 
 /* 0 where both, and a client, say the same of why, which has this in it. */
@@ -34,13 +35,15 @@ static int unloaded(const char *part)
 	return 0;
 }
 
-static void ends_well(pid_t child)
+/* How the child ended. */
+static int end_of(pid_t child)
 {
 	int status = 0;
 
 	assert_true(child > 0);
 	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
 }
 
 /* A process that may open no file. What is loaded stays, so each is another process. */
@@ -55,28 +58,36 @@ TEST(test_it_cannot_be_opened)
 				? 9
 				: unloaded("libcurl-gnutls.so.4: cannot open"));
 	}
-	ends_well(child);
+	assert_int_equal(end_of(child), 0);
 }
 
 /* A file of that name that is another library, the one of the tests. */
 TEST(test_it_is_another)
 {
 	static const char mark[] = "POOLGATE_TEST_OTHER_LIBRARY";
+	char self[4096] = "";
 	pid_t child;
+	int status;
 	Dl_info info;
 
-	if (getenv(mark))
-		_exit(unloaded("undefined symbol: curl_global_init"));
+	if (getenv(mark)) {
+		assert_int_equal(unloaded("undefined symbol: curl_global_init"), 0);
+		return;
+	}
 	assert_true(dladdr(dlsym(RTLD_DEFAULT, "cmocka_set_message_output"), &info) != 0);
 	assert_int_equal(symlink(info.dli_fname, scratch("libcurl-gnutls.so.4")), 0);
+	assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
 	child = fork();
 	if (child == 0) {
 		if (setenv(mark, "1", 1) != 0 || setenv("LD_LIBRARY_PATH", scratch(""), 1) != 0)
 			_exit(8);
-		(void)execl("/proc/self/exe", "test_http_client_lib", "test_it_is_another", NULL);
-		_exit(9);
+		(void)execl(self, "test_http_client_lib", "test_it_is_another", NULL);
+		_exit(NOT_STARTED);
 	}
-	ends_well(child);
+	status = end_of(child);
+	if (status == NOT_STARTED)
+		skip(); /* by an emulator, which the kernel does not know */
+	assert_int_equal(status, 0);
 }
 
 TESTS_WITHIN(scratch_begin, scratch_end, test_it_cannot_be_opened, test_it_is_another)
