@@ -21,10 +21,10 @@ static struct {
 } kernel;
 
 /* In place of the C library's. */
-ssize_t getrandom(void *to, size_t size, unsigned flags)
+ssize_t getrandom(void *buffer, size_t length, unsigned flags)
 {
 	if (!kernel.played)
-		return syscall(SYS_getrandom, to, size, flags);
+		return syscall(SYS_getrandom, buffer, length, flags);
 	kernel.calls++;
 	kernel.flags |= flags;
 	if (kernel.interrupted > 0) {
@@ -36,7 +36,7 @@ ssize_t getrandom(void *to, size_t size, unsigned flags)
 		errno = kernel.why;
 		return -1;
 	}
-	memset(to, kernel.byte, (size_t)kernel.n < size ? (size_t)kernel.n : size);
+	memset(buffer, kernel.byte, (size_t)kernel.n < length ? (size_t)kernel.n : length);
 	errno = EINTR; /* of another call: nobody reads it */
 	return kernel.n;
 }

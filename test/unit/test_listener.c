@@ -25,23 +25,23 @@ static bool refuses(bool asked)
 	return asked;
 }
 
-int socket(int family, int type, int protocol)
+int socket(int domain, int type, int protocol)
 {
-	return refuses(refused.family && family == refused.family)
+	return refuses(refused.family && domain == refused.family)
 		       ? -1
-		       : (int)syscall(SYS_socket, family, type, protocol);
+		       : (int)syscall(SYS_socket, domain, type, protocol);
 }
 
-int setsockopt(int fd, int level, int option, const void *value, socklen_t len)
+int setsockopt(int fd, int level, int optname, const void *optval, socklen_t optlen)
 {
-	return refuses(refused.option && option == refused.option)
+	return refuses(refused.option && optname == refused.option)
 		       ? -1
-		       : (int)syscall(SYS_setsockopt, fd, level, option, value, len);
+		       : (int)syscall(SYS_setsockopt, fd, level, optname, optval, optlen);
 }
 
-int getsockname(int fd, struct sockaddr *ret, socklen_t *len)
+int getsockname(int fd, struct sockaddr *addr, socklen_t *len)
 {
-	return refuses(refused.name) ? -1 : (int)syscall(SYS_getsockname, fd, ret, len);
+	return refuses(refused.name) ? -1 : (int)syscall(SYS_getsockname, fd, addr, len);
 }
 
 TEST(test_what_an_address_is)

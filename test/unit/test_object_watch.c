@@ -21,11 +21,11 @@
 static int64_t now_ms = 1000000;
 
 /* In place of the C library's: what counts milliseconds stands still. */
-int clock_gettime(clockid_t id, struct timespec *ret)
+int clock_gettime(clockid_t clock_id, struct timespec *tp)
 {
-	if (id != CLOCK_MONOTONIC)
-		return (int)syscall(SYS_clock_gettime, id, ret);
-	*ret = (struct timespec){now_ms / 1000, now_ms % 1000 * 1000000};
+	if (clock_id != CLOCK_MONOTONIC)
+		return (int)syscall(SYS_clock_gettime, clock_id, tp);
+	*tp = (struct timespec){now_ms / 1000, now_ms % 1000 * 1000000};
 	return 0;
 }
 

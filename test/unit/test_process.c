@@ -14,26 +14,26 @@ static const char *stat_text;
 static unsigned opened;
 
 /* In place of the C library's. */
-int open(const char *path, int flags, ...)
+int open(const char *file, int oflag, ...)
 {
 	int mode = 0;
 
-	if (flags & O_CREAT) {
+	if (oflag & O_CREAT) {
 		va_list args;
 
-		va_start(args, flags);
+		va_start(args, oflag);
 		mode = va_arg(args, int);
 		va_end(args);
 	}
-	if (strcmp(path, "/proc/self/stat") == 0) {
+	if (strcmp(file, "/proc/self/stat") == 0) {
 		opened++;
 		if (!stat_text) {
 			errno = EACCES;
 			return -1;
 		}
-		path = scratch("stat");
+		file = scratch("stat");
 	}
-	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+	return (int)syscall(SYS_openat, AT_FDCWD, file, oflag, mode);
 }
 
 /* What is said where this stands there; *ret for the caller to release. */
