@@ -49,6 +49,32 @@ static void are_alone(size_t threads)
 	assert_int_equal(count("/proc/self/task"), threads);
 }
 
+/* Threads of this process that no signal may come to. */
+static size_t deaf_threads(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	struct dirent *e;
+	size_t n = 0;
+
+	assert_non_null(d);
+	while ((e = readdir(d))) { // NOLINT(concurrency-mt-unsafe): this stream is ours alone
+		char path[300], text[4096] = "";
+		const char *blocked;
+		FILE *f;
+
+		(void)snprintf(path, sizeof(path), "/proc/self/task/%s/status", e->d_name);
+		f = fopen(path, "r");
+		if (!f)
+			continue;
+		(void)!fread(text, 1, sizeof(text) - 1, f);
+		(void)fclose(f);
+		blocked = strstr(text, "SigBlk:");
+		n += blocked && strtoull(blocked + 7, NULL, 16) >> (SIGTERM - 1) & 1;
+	}
+	(void)closedir(d);
+	return n;
+}
+
 static enum http_outcome livez(void *ctx, struct http_request *req, struct http_reply *reply)
 {
 	(void)ctx, (void)req;
@@ -71,12 +97,12 @@ TEST(test_each_thread)
 	sigset_t before, after;
 	struct err err = {0};
 
+	assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &before), 0);
 	/* What the first one leaves behind in libraries stays. */
 	assert_int_equal(http_server_start(&cfg, &app, &server, &err), 0);
 	assert_true(http_server_stop(server, 1000));
 	threads = count("/proc/self/task");
 	files = count("/proc/self/fd");
-	assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &before), 0);
 	for (int n = 0; n < THREADS; n++) {
 		int rc;
 
@@ -104,6 +130,7 @@ TEST(test_each_thread)
 	assert_int_equal(left, 0);
 	left = -1;
 	assert_int_equal(count("/proc/self/task"), threads + THREADS);
+	assert_int_equal(deaf_threads(), THREADS);
 	assert_true(http_server_stop(server, 1000));
 	are_alone(threads);
 	assert_int_equal(count("/proc/self/fd"), files);
