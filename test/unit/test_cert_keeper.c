@@ -558,6 +558,79 @@ TEST(the_ca_is_deleted_by_hand)
 	assert_int_equal(w->broken, 0);
 }
 
+/* What a hook trusts: these certificates, one behind the other. */
+static void set_bundle(
+	struct world *w, int c, size_t hook, const struct buf *first, const char *pem)
+{
+	struct buf all, b;
+
+	buf_init(&all, 1 << 20);
+	buf_init(&b, 1 << 20);
+	buf_slice(&all, buf_as_slice(first));
+	buf_str(&all, pem);
+	buf_base64(&b, all.data, all.len);
+	put(&w->bundle[c][hook], buf_as_slice(&b));
+	buf_release(&all);
+	buf_release(&b);
+}
+
+/* Of the three hooks one trusts nobody, one somebody else, and one the CA behind somebody else's.
+ */
+TEST(the_ca_is_found_behind_others)
+{
+	struct world *w = *state;
+	struct certs_names names = {0};
+	struct x509_pair other;
+	char *ca;
+
+	seed_all(w, 10, 100000, 1400);
+	ca = value_of(&w->secret[CA], "ca.crt");
+	x509_pair_init(&other);
+	assert_int_equal(certs_names_service(&names, SLICE("other"), SLICE(NS), NULL), 0);
+	assert_int_equal(
+		x509_make_ca(&names, clock_wall_ms() / 1000 - 10, 100000, &other, NULL), 0);
+	set_bundle(w, VALIDATING, 1, &other.cert, ca);
+	/* its last line has no end */
+	while (other.cert.data[other.cert.len - 1] == '\n')
+		other.cert.data[--other.cert.len] = '\0';
+	set_bundle(w, VALIDATING, 0, &other.cert, "");
+	free(w->bundle[MUTATING][0]);
+	w->bundle[MUTATING][0] = NULL;
+	x509_pair_release(&other);
+	delete (w, CA);
+	w->strict = true;
+	keep(w, 1);
+	assert_true(eventually(w, another_pair, 12000));
+	assert_int_equal(w->broken, 0);
+	/* the first, both, the second alone */
+	assert_int_equal(w->n_bundles, 3);
+	assert_non_null(strstr(w->bundles[1].pem, ca));
+	assert_null(strstr(w->bundles[2].pem, ca));
+	free(ca);
+}
+
+/* Nobody trusts the pair in use: there is nothing to keep, and another CA and pair come at once. */
+TEST(the_ca_is_found_nowhere)
+{
+	struct world *w = *state;
+	struct certs_names names = {0};
+	struct x509_pair other;
+
+	seed_all(w, 10, 100000, 1400);
+	x509_pair_init(&other);
+	assert_int_equal(certs_names_service(&names, SLICE("other"), SLICE(NS), NULL), 0);
+	assert_int_equal(
+		x509_make_ca(&names, clock_wall_ms() / 1000 - 10, 100000, &other, NULL), 0);
+	for (int c = 0; c < 2; c++)
+		for (size_t i = 0; i < hooks_of[c]; i++)
+			set_bundle(w, c, i, &other.cert, "");
+	x509_pair_release(&other);
+	delete (w, CA);
+	keep(w, 1);
+	assert_true(eventually(w, settled, 5000));
+	assert_int_equal(w->n_pairs, 2);
+}
+
 TEST(the_pair_is_deleted_by_hand)
 {
 	struct world *w = *state;
@@ -618,5 +691,5 @@ TEST(makes_its_own_secret_anew)
 
 TESTS_BETWEEN(set_up, tear_down, makes_both_at_first, renews_at_two_thirds, leaves_a_young_pair,
 	rotates, two_rotate_at_once, two_start_at_once, the_ca_is_deleted_by_hand,
-	the_pair_is_deleted_by_hand, a_bundle_is_taken_away, leaves_somebody_elses_secret,
-	makes_its_own_secret_anew)
+	the_ca_is_found_behind_others, the_ca_is_found_nowhere, the_pair_is_deleted_by_hand,
+	a_bundle_is_taken_away, leaves_somebody_elses_secret, makes_its_own_secret_anew)
