@@ -50,6 +50,8 @@ static struct world {
 	bool between;       /* something in between answers 404 to every GET of a Secret */
 	bool one_source;    /* of the source's Secrets no other can be read */
 	bool meddle;        /* before the next write somebody else writes */
+	bool vanish;        /* what is to be deleted is gone a moment before */
+	bool frozen;        /* the record may be read, not written */
 	unsigned premature; /* copies that were written before the record said so */
 	unsigned misnamed;  /* copies that name another source than theirs */
 } w;
@@ -202,6 +204,10 @@ static void secrets(const char *ns, const char *name, const struct api_request *
 		store(ns, CA, "Opaque", MANAGED, "{\"ca.crt\":\"YmFk\"}");
 		s = find(ns, name);
 	}
+	if (w.vanish && s && strcmp(req->method, "DELETE") == 0) {
+		forget(s);
+		s = NULL;
+	}
 	if (strcmp(req->method, "POST") == 0 || strcmp(req->method, "PUT") == 0)
 		write_secret(ns, name, j, reply);
 	else if (!s)
@@ -218,6 +224,10 @@ static void record(const struct api_request *req, const struct json *j, struct a
 
 	if (!w.record) {
 		api_status(reply, 404, "NotFound", "not found");
+		return;
+	}
+	if (strcmp(req->method, "PUT") == 0 && w.frozen) {
+		api_status(reply, 403, "Forbidden", "no right");
 		return;
 	}
 	if (strcmp(req->method, "PUT") == 0) {
@@ -729,6 +739,56 @@ TEST(test_no_record_no_copy)
 	assert_true(record_comes("ml"));
 }
 
+/* The record can be read, and not be written: no copy is made that the next leader could not find.
+ * It is tried again, less and less often, and told once. */
+TEST(test_a_record_that_cannot_be_written)
+{
+	size_t tried;
+
+	w.cfg.recheck_ms = 10 * SOON;
+	pool_api_log(w.pool);
+	w.frozen = true;
+	claims(STATUS(CLAIM("1", "ml", "bound")));
+	run();
+	assert_true(gauge_comes(PLACES_FAILED, 1));
+	api_nap(LONG);
+	tried = api_seen_of(w.api, "PUT", "/api/v1/namespaces/poolgate-system/configmaps/*");
+	/* behind 50, 100, 200, 400 and 600 ms */
+	assert_in_range(tried, 2, 6);
+	assert_int_equal(copies("ml"), 0);
+	assert_int_equal(pool_api_logged(w.pool, "no record of filled namespaces"), 1);
+	assert_int_equal(pool_api_logged(w.pool, "are not copied"), 0);
+	api_lock(w.api);
+	w.frozen = false;
+	api_unlock(w.api);
+	assert_true(filled("ml"));
+	assert_true(gauge_comes(PLACES_FILLED, 1));
+	assert_true(gauge_comes(PLACES_FAILED, 0));
+}
+
+/* Somebody deletes each copy a moment before: all are gone, and nothing is tried once more. */
+TEST(test_somebody_deletes_in_between)
+{
+	size_t asked;
+
+	w.cfg.recheck_ms = 10 * SOON;
+	pool_api_log(w.pool);
+	begin_filled();
+	assert_true(record_comes("ml"));
+	api_lock(w.api);
+	w.vanish = true;
+	api_unlock(w.api);
+	asked = api_seen_of(w.api, "GET", "/api/v1/namespaces/ml/secrets/*");
+	claims(STATUS(""));
+	assert_true(record_comes(""));
+	assert_int_equal(copies("ml"), 0);
+	assert_int_equal(w.deletes, 0);
+	assert_int_equal(api_seen_of(w.api, "DELETE", "/api/v1/namespaces/ml/secrets/*"), 3);
+	assert_int_equal(api_seen_of(w.api, "GET", "/api/v1/namespaces/ml/secrets/*"), asked + 3);
+	assert_int_equal(pool_api_logged(w.pool, "cannot be deleted yet"), 0);
+	assert_int_equal(pool_api_logged(w.pool, "copies of the client's Secrets deleted"), 0);
+}
+
 /* What is taken away is decided on the pool as it is: one that cannot be read for longer than
  * anybody waits for it is asked for again a second later, and not when all is looked at again,
  * which is minutes later. */
@@ -814,5 +874,6 @@ TESTS_BETWEEN(set_up, tear_down, test_filled_and_emptied, test_source_changes,
 	test_three_secrets_closed_to_us, test_no_source, test_foreign_is_left_alone,
 	test_closed_namespace, test_closed_before_the_last_claim_ended,
 	test_404_of_something_in_between, test_never_in_these, test_next_leader,
+	test_a_record_that_cannot_be_written, test_somebody_deletes_in_between,
 	test_record_is_read_seldom, test_two_leaders, test_no_record_no_copy,
 	test_a_pool_that_cannot_be_read, test_somebody_writes_in_between, test_gate)
