@@ -177,6 +177,34 @@ TEST(what_cannot_be_stored_is_told)
 	}
 }
 
+/* Somebody else has written the status meanwhile, which may have been a restore: nothing is
+ * forgotten on what was stored before it. The same is stored once more, and then it is forgotten.
+ */
+TEST(what_was_written_between_is_stored_again)
+{
+	const struct api_request *first = NULL;
+	size_t n;
+
+	cfg.enabled = false;
+	pool_api_put(pool, "a", OURS, SPEC, STATUS("", CLOSED));
+	expect(201, CREATED);
+	expect(409, TAKEN);
+	api_expect(pool->api, "PUT", SERVERS_PATH "/a/status", 409,
+		"{\"kind\":\"Status\",\"reason\":\"Conflict\",\"message\":\"x\",\"code\":409}");
+	run();
+	assert_true(lacks("closed"));
+	api_nap(200);
+	assert_int_equal(api_seen_of(pool->api, "POST", USAGES_PATH), 2);
+	n = api_seen_count(pool->api);
+	for (size_t i = 0; i < n && !first; i++)
+		if (strcmp(api_seen(pool->api, i)->method, "POST") == 0)
+			first = api_seen(pool->api, i);
+	assert_string_equal(first->body, api_last(pool->api, "POST", USAGES_PATH)->body);
+	assert_int_equal(api_seen_of(pool->api, "PUT", SERVERS_PATH "/a/status"), 2);
+	assert_int_equal(metric_value(pool->metrics, M_USAGE_STORES, STORE_DONE, 0), 2);
+	assert_int_equal(metric_value(pool->metrics, M_USAGE_STORES, STORE_FAILED, 0), 0);
+}
+
 /* A hundred rows, of nearly a kilobyte each. */
 static void put_long(const char *name)
 {
@@ -320,7 +348,7 @@ TEST(the_finalizer_waits)
 }
 
 TESTS_BETWEEN(set_up, tear_down, begins_where_claims_are_taken, off_as_shipped, stores_a_day,
-	keeps_what_it_cannot_store, what_is_there_is_stored, what_cannot_be_stored_is_told,
-	an_object_is_full, days_stand_apart, ends_when_switched_off, what_nobody_knows_stays,
-	each_commit_counts, a_clock_that_is_years_ahead, begins_by_the_clock_of_both,
-	the_finalizer_waits)
+	keeps_what_it_cannot_store, what_was_written_between_is_stored_again,
+	what_is_there_is_stored, what_cannot_be_stored_is_told, an_object_is_full, days_stand_apart,
+	ends_when_switched_off, what_nobody_knows_stays, each_commit_counts,
+	a_clock_that_is_years_ahead, begins_by_the_clock_of_both, the_finalizer_waits)
