@@ -20,6 +20,9 @@
 #define PAGE(version, items)                                                                       \
 	"{\"metadata\":{\"resourceVersion\":\"" version "\"},\"items\":[" items "]}"
 
+/* Blanks that stand in the spec of "huge", which is longer than what is kept. */
+#define HUGE (300 * 1024)
+
 static struct api *api;
 static struct kube_config config;
 static struct kube *kube;
@@ -28,6 +31,29 @@ static struct arena arena;
 static struct err err;
 /* a line for what turns wrong is expected */
 static struct log log_to = {.fd = 2, .level = LOG_LEVEL_ERROR};
+
+/* A policy with so many blanks in it, malloc'ed. */
+static char *wide(const char *begin, int blanks)
+{
+	size_t size = strlen(begin) + (size_t)blanks + 100;
+	char *text = malloc(size);
+
+	assert_non_null(text);
+	(void)snprintf(text, size, "%s%*s\"share\":30}}", begin, blanks, "");
+	return text;
+}
+
+#define NAMED(name, version)                                                                       \
+	"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUPolicy\",\"metadata\":{\"name\":"  \
+	"\"" name "\",\"resourceVersion\":\"" version "\"},\"spec\":{"
+
+static void answer_huge(struct api_reply *reply)
+{
+	char *text = wide(NAMED("huge", "12"), HUGE);
+
+	api_text(reply, 200, "%s", text);
+	free(text);
+}
 
 /* Lists; watches that a test feeds; what is younger than both. */
 static int handle(void *ctx, const struct api_request *req, struct api_reply *reply)
@@ -48,6 +74,8 @@ static int handle(void *ctx, const struct api_request *req, struct api_reply *re
 		api_status(reply, 500, "InternalError", "no");
 	else if (strcmp(req->path, POLICIES "/late") == 0)
 		api_text(reply, 200, "%s", POLICY("late", "12", "\"share\":7"));
+	else if (strcmp(req->path, POLICIES "/huge") == 0)
+		answer_huge(reply);
 	else if (strncmp(req->path, POLICIES "?", sizeof(POLICIES)) == 0)
 		api_text(reply, 200, "%s",
 			PAGE("10",
@@ -185,6 +213,62 @@ TEST(test_what_turns_wrong_stays_as_it_was)
 	assert_non_null(strstr(err.msg, "\"wrong\""));
 }
 
+/* Of one that is gone nobody says what it was. */
+TEST(test_what_is_deleted)
+{
+	const struct policy *p = NULL;
+
+	begin(false);
+	api_push(api, POLICIES "*",
+		EVENT("DELETED", POLICY("research", "13", "\"share\":20"))
+			EVENT("ADDED", POLICY("marker", "14", "\"share\":9")));
+	api_push(api, NAMESPACES "*", EVENT("ADDED", SPACE("see", "15", PICKS("marker"))));
+	soon("see", 9);
+	assert_int_equal(of("ml", false, &p), ERR_TIMEOUT);
+	assert_int_equal(of("ml", true, &p), ERR_REFUSED);
+	assert_string_equal(err.reason, "NoPolicy");
+	assert_non_null(strstr(err.msg, "\"research\""));
+	assert_int_equal(api_seen_of(api, "GET", POLICIES "/research"), 1);
+}
+
+static void push_wide(const char *begin, int blanks)
+{
+	char *policy = wide(begin, blanks), *event = malloc(strlen(policy) + 100);
+
+	assert_non_null(event);
+	(void)sprintf(event, "{\"type\":\"MODIFIED\",\"object\":%s}\n", policy);
+	api_push(api, POLICIES "*", event);
+	free(event);
+	free(policy);
+}
+
+/* What is longer than is kept is as what turns wrong: what it said before counts, and the watch
+ * goes on. Of one that nobody has seen otherwise nobody knows. */
+TEST(test_what_is_too_long)
+{
+	const struct policy *p = NULL;
+	size_t lists;
+
+	begin(false);
+	lists = api_seen_of(api, "GET", POLICIES "?*");
+	push_wide(NAMED("research", "13"), HUGE);
+	api_push(api, POLICIES "*", EVENT("ADDED", POLICY("marker", "14", "\"share\":9")));
+	api_push(api, NAMESPACES "*",
+		EVENT("ADDED", SPACE("see", "15", PICKS("marker")))
+			EVENT("ADDED", SPACE("wide", "16", PICKS("huge"))));
+	soon("see", 9);
+	assert_int_equal(of("ml", false, &p), 0);
+	assert_int_equal(p->share, 20);
+	assert_int_equal(api_seen_of(api, "GET", POLICIES "?*"), lists);
+	soon("see", 9);
+	for (int i = 0; i < 1000 && of("wide", false, &p) != ERR_TIMEOUT; i++)
+		api_nap(5);
+	assert_int_equal(of("wide", true, &p), ERR_NOMEM);
+	/* a little less is kept */
+	push_wide(NAMED("research", "17"), 200 * 1024);
+	soon("ml", 30);
+}
+
 TEST(test_what_is_younger)
 {
 	const struct policy *p;
@@ -268,6 +352,7 @@ TEST(test_required)
 	assert_int_equal(of("ml", false, &p), 0);
 }
 
-TESTS_BETWEEN(set_up, tear_down, test_what_is_listed_is_known, test_what_a_label_names,
-	test_what_changes, test_what_turns_wrong_stays_as_it_was, test_what_is_younger,
-	test_a_label_that_is_younger, test_little_memory, test_required)
+TESTS_BETWEEN(set_up, tear_down, test_what_is_listed_is_known, test_what_is_deleted,
+	test_what_is_too_long, test_what_a_label_names, test_what_changes,
+	test_what_turns_wrong_stays_as_it_was, test_what_is_younger, test_a_label_that_is_younger,
+	test_little_memory, test_required)
