@@ -525,6 +525,165 @@ TEST(test_r15_half_a_list_is_hearsay)
 	free(c);
 }
 
+/* A list that the watch makes brings a server of which no review's list has told: a refusal rests
+ * on the next one. What such a list has brought itself is believed when it is there. */
+TEST(test_r15_hearsay_owes_a_list)
+{
+	uint64_t owed[3], lists;
+	char *d;
+
+	kube_store_hush(fix.store);
+	kube_store_server(fix.store, "c", 1, 1000, "");
+	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 2000, &fix.e), 0);
+	assert_true(is_open(&fix, "c"));
+	kube_store_server(fix.store, "d", 1, 1000, "");
+	d = kube_store_text(fix.store, "d");
+	(void)pthread_mutex_lock(&fix.s->lock);
+	owed[0] = fix.s->list_owed;
+	(void)pthread_mutex_unlock(&fix.s->lock);
+	servers_watch_app.listing(fix.s);
+	tell(&fix, d);
+	(void)pthread_mutex_lock(&fix.s->lock);
+	owed[1] = fix.s->list_owed;
+	lists = fix.s->lists[LIST_REVIEWS];
+	(void)pthread_mutex_unlock(&fix.s->lock);
+	assert_int_equal(lists, 1);
+	assert_int_equal(owed[0], 0);
+	assert_int_equal(owed[1], 2);
+	assert_false(is_open(&fix, "d"));
+	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 2000, &fix.e), 0);
+	assert_true(is_open(&fix, "d"));
+	(void)pthread_mutex_lock(&fix.s->lock);
+	owed[2] = fix.s->list_owed;
+	(void)pthread_mutex_unlock(&fix.s->lock);
+	assert_int_equal(owed[2], 2);
+	free(d);
+}
+
+/* A list, made past every cache, has shown that c is gone: the watch may tell of it late. But not
+ * when the watch has listed what is older than that list: then nobody knows. */
+TEST(test_r16_a_list_of_the_watch_that_is_older)
+{
+	char *a = kube_store_text(fix.store, "a"), *b = kube_store_text(fix.store, "b"), *c;
+	char version[32];
+
+	kube_store_hush(fix.store);
+	kube_store_server(fix.store, "c", 1, 1000, "");
+	c = kube_store_text(fix.store, "c");
+	kube_store_remove(fix.store, "c");
+	assert_int_equal(servers_refresh(fix.s, api_now_ms() + 2000, &fix.e), 0);
+	(void)pthread_mutex_lock(&fix.s->lock);
+	(void)snprintf(version, sizeof(version), "%llu", (unsigned long long)fix.s->list_version);
+	(void)pthread_mutex_unlock(&fix.s->lock);
+	tell(&fix, c);
+	assert_true(shows(&fix, "a b"));
+	servers_watch_app.listing(fix.s);
+	tell(&fix, a);
+	tell(&fix, b);
+	servers_watch_app.listed(fix.s, version);
+	tell(&fix, c);
+	assert_true(shows(&fix, "a b"));
+	servers_watch_app.listing(fix.s);
+	tell(&fix, a);
+	tell(&fix, b);
+	servers_watch_app.listed(fix.s, "1");
+	tell(&fix, c);
+	assert_true(shows(&fix, "a b c"));
+	free(a);
+	free(b);
+	free(c);
+}
+
+static void *refresh(void *ret_rc)
+{
+	struct err e = {0};
+
+	*(int *)ret_rc = servers_refresh(fix.s, api_now_ms() + 5000, &e);
+	return NULL;
+}
+
+/* The first page of a list shows c, of which the watch tells while the second is on its way: what
+ * the list brings is known by then, and it is good. */
+TEST(test_what_a_list_shows_is_told_meanwhile)
+{
+	struct api_reply first = {.status = 200}, second = {.status = 200, .delay_ms = 500};
+	char *a = kube_store_text(fix.store, "a"), *b = kube_store_text(fix.store, "b"), *c;
+	size_t asked = api_seen_of(fix.api, "GET", STORE_SERVERS "?limit=*");
+	int rc = ERR_INTERNAL;
+	pthread_t thread;
+	bool shown;
+
+	kube_store_hush(fix.store);
+	kube_store_server(fix.store, "c", 1, 1000, "");
+	c = kube_store_text(fix.store, "c");
+	api_text(&first, 200,
+		"{\"metadata\":{\"resourceVersion\":\"1000000\",\"continue\":\"x\"},\"items\":[%s,%"
+		"s]"
+		"}",
+		a, c);
+	api_text(
+		&second, 200, "{\"metadata\":{\"resourceVersion\":\"1000000\"},\"items\":[%s]}", b);
+	api_expect_reply(fix.api, "GET", STORE_SERVERS "?limit=*", &first);
+	api_expect_reply(fix.api, "GET", STORE_SERVERS "?limit=*", &second);
+	assert_int_equal(pthread_create(&thread, NULL, refresh, &rc), 0);
+	shown = api_wait(fix.api, "GET", STORE_SERVERS "?limit=*", asked + 2);
+	tell(&fix, c);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_true(shown);
+	assert_int_equal(rc, 0);
+	/* once */
+	assert_int_equal(api_seen_of(fix.api, "GET", STORE_SERVERS "?limit=*"), asked + 2);
+	assert_true(shows(&fix, "a b c"));
+	assert_true(is_open(&fix, "c"));
+	free(a);
+	free(b);
+	free(c);
+}
+
+/* Of a text that is longer than any that is kept: that is said, for to read it once more would not
+ * help; and the watch goes on. */
+TEST(test_longer_than_any_that_is_kept)
+{
+	static const char begin[] =
+		"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUServer\",\"metadata\":{"
+		"\"name\":\"a\",\"uid\":\"u\",\"resourceVersion\":\"1000000\",\"labels\":{\"l\":\"";
+	size_t size = 9u << 20;
+	struct say s = {.message = "x"};
+	struct json j = {0};
+	char *text = malloc(size), *copy = NULL;
+
+	assert_non_null(text);
+	memset(text, 'x', size);
+	memcpy(text, begin, sizeof(begin) - 1);
+	(void)snprintf(text + size - 100, 100, "\"}},\"spec\":{},\"status\":{}}");
+	assert_int_equal(json_read_copy(&j, text, strlen(text), 10000, &copy, &fix.e), 0);
+	assert_null(held_read(&j, json_root(&j), &fix.e));
+	assert_int_equal(fix.e.code, ERR_TOOBIG);
+	assert_true(servers_watch_app.change(fix.s, KUBE_PUT, &j, json_root(&j)));
+	assert_int_equal(edit(&fix, "a", &s, 1000), ERR_INVALID);
+	json_release(&j);
+	free(copy);
+	free(text);
+}
+
+/* Memory was short when a place was put into the index: the next server that comes has it made
+ * anew, of all. */
+TEST(test_an_index_that_lacks_something)
+{
+	bool broken;
+
+	(void)pthread_mutex_lock(&fix.s->lock);
+	room_index_release(&fix.s->index);
+	fix.s->index.broken = true;
+	(void)pthread_mutex_unlock(&fix.s->lock);
+	kube_store_server(fix.store, "c", 3, 8000, "");
+	assert_true(shows(&fix, "a b c"));
+	(void)pthread_mutex_lock(&fix.s->lock);
+	broken = fix.s->index.broken;
+	(void)pthread_mutex_unlock(&fix.s->lock);
+	assert_false(broken);
+}
+
 TEST(test_refresh)
 {
 	kube_store_hush(fix.store);
@@ -895,11 +1054,13 @@ TEST(test_elsewhere_beside_a_gap)
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_looks_that_end_edits, test_spread_ends,
-	test_elsewhere_beside_a_gap, test_the_picture_follows, test_edits, test_edit_after_others,
-	test_only_the_api_server_says_gone, test_edit_outcomes, test_unreadable,
-	test_unreadable_versions, test_unreadable_is_told_once, test_api_server_in_trouble,
-	test_unreadable_for_a_moment, test_unreadable_answer, test_list_and_commits,
-	test_r15_half_a_list_is_hearsay, test_refresh, test_restored_and_watched,
-	test_restored_and_asked, test_restored_and_shown, test_room_where_what_is_ahead_is_shown,
-	test_r15_what_a_restore_brings_back_is_hearsay, test_conflicts_without_news, test_patience,
-	test_stop_ends_edits)
+	test_r15_hearsay_owes_a_list, test_r16_a_list_of_the_watch_that_is_older,
+	test_what_a_list_shows_is_told_meanwhile, test_longer_than_any_that_is_kept,
+	test_an_index_that_lacks_something, test_elsewhere_beside_a_gap, test_the_picture_follows,
+	test_edits, test_edit_after_others, test_only_the_api_server_says_gone, test_edit_outcomes,
+	test_unreadable, test_unreadable_versions, test_unreadable_is_told_once,
+	test_api_server_in_trouble, test_unreadable_for_a_moment, test_unreadable_answer,
+	test_list_and_commits, test_r15_half_a_list_is_hearsay, test_refresh,
+	test_restored_and_watched, test_restored_and_asked, test_restored_and_shown,
+	test_room_where_what_is_ahead_is_shown, test_r15_what_a_restore_brings_back_is_hearsay,
+	test_conflicts_without_news, test_patience, test_stop_ends_edits)
