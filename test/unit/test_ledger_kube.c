@@ -287,6 +287,23 @@ TEST(test_r3_unknown_write_is_taken_back_when_stopping)
 	ledger_fixture_begin(&fix);
 }
 
+/* Both parts stand, and the word that they are all lands after the answer was no. */
+TEST(test_r3_the_last_word_lands_late)
+{
+	ledger_fixture_begin_with(&fix, "ab");
+	kube_store_fault(fix.store, STORE_SLOW, "PUT", STATUS_OF("a"), 1, 1);
+	kube_store_fault(fix.store, STORE_CUT_LATE, "PUT", STATUS_OF("a"), 1500, 1);
+	kube_store_fault(fix.store, STORE_FAIL, "PUT", STATUS_OF("a"), 0, -1);
+	ASSERT_REFUSED(&fix, ledger_take(&fix, "u1", "app c 2 100%", 500), "ApiServerAway");
+	assert_int_equal(kube_store_claims(fix.store, NULL, "u1"), 2);
+	api_nap(2000);
+	kube_store_heal(fix.store);
+	assert_true(kube_store_wait_claims(fix.store, NULL, "u1", 0));
+	api_nap(500);
+	ledger_must_take(&fix, "u2", "app c 2 100%");
+	assert_int_equal(kube_store_claims(fix.store, NULL, NULL), 2);
+}
+
 /* ---- R4 ---- */
 
 TEST(test_r4_stale_picture_refuses_nobody)
@@ -627,6 +644,39 @@ TEST(test_r12_a_namespace_whose_pods_never_came)
 	ledger_must_take(&fix, "u10", "app c 2 100%");
 }
 
+#define PHANTOM_OF_LAB(gpus)                                                                       \
+	"{'version':1,'gpus':[" gpus "],'claims':[],'phantoms':[{'namespace':'lab',"               \
+	"'since':'2026-11-21T09:30:00Z'}]}"
+#define ONE_GPU(id) "{'id':'" id "','model':'V100','memory':16000000000,'fit':true}"
+
+/* A review that commits one GPU of two, of which the API server says so after so long: what it has
+ * reserved is in no status that this replica knows. */
+static void begin_reserved(struct waiting *r, int ms)
+{
+	kube_store_server(fix.store, "a", 2, 16000, "");
+	kube_store_put(
+		fix.store, "a", NULL, PHANTOM_OF_LAB(ONE_GPU("gpu-0") "," ONE_GPU("gpu-1")), NULL);
+	ledger_fixture_begin(&fix);
+	kube_store_fault(fix.store, STORE_SLOW, "PUT", STATUS_OF("a"), ms, 1);
+	waiting_begin(r, "u1", 8000);
+	assert_true(api_wait(fix.api, "PUT", STATUS_OF("a"), 1));
+}
+
+/* What others of this replica are about to commit counts, too: before anything shows it, and once
+ * where a list does. */
+TEST(test_r12_what_is_about_to_be_committed_counts)
+{
+	struct waiting r;
+
+	begin_reserved(&r, 2000);
+	kube_store_mute(fix.store, true);
+	ASSERT_REFUSED(&fix, ledger_take(&fix, "u2", "app c 1 1%", 5000), "TooManyPending");
+	assert_non_null(strstr(fix.e.msg, "it holds 16000 MB, and this pod asks for 160 MB"));
+	waiting_end(&r);
+	assert_int_equal(r.rc, 0);
+	assert_int_equal(kube_store_claims(fix.store, "a", "u2"), 0);
+}
+
 /* ---- R17 ---- */
 
 /* What a probe has said counts while somebody leads, and counts at once when somebody leads again.
@@ -731,6 +781,23 @@ TEST(test_r15_what_a_commit_meets_is_hearsay)
 	ledger_must_take(&fix, "u1", "app c 1 60%");
 	assert_string_equal(fix.answer.parts[0].server, "b");
 	assert_int_equal(kube_store_claims(fix.store, "a", NULL), 0);
+}
+
+/* Of a large pool the first servers are enough for an answer, and all of it is looked at where they
+ * are not. */
+TEST(test_w2_a_large_pool_could_ever)
+{
+	char name[8];
+
+	for (int i = 0; i < 40; i++) {
+		(void)snprintf(name, sizeof(name), "s%02d", i);
+		kube_store_server(fix.store, name, 1, 16000,
+			i < 39 ? CLAIM("x", "x", "bound", "'s'", WHOLE) : "");
+	}
+	ledger_fixture_begin(&fix);
+	assert_int_equal(ledger_could_ever(&fix, "app c 2 100%", 5000), 0);
+	assert_int_equal(ledger_could_ever(&fix, "app c 36 100%", 5000), 0);
+	assert_int_equal(ledger_could_ever(&fix, "app c 41 100%", 5000), ERR_REFUSED);
 }
 
 TEST(test_256_claims)
@@ -926,5 +993,7 @@ TESTS_BETWEEN(set_up, tear_down, test_w6_what_is_kept_is_taken, test_w2_full_and
 	test_r12_a_namespace_whose_pods_never_came, test_r17_nobody_leads,
 	test_r9_no_finalizer_no_claims, test_r9_made_anew, test_r15_one_machine_under_two_names,
 	test_r15_another_address_opens_it, test_r15_what_a_commit_meets_is_hearsay, test_256_claims,
-	test_dry_run, test_dry_run_of_a_claim_that_stands, test_no_uid_no_right_no_release,
+	test_w2_a_large_pool_could_ever, test_r3_the_last_word_lands_late,
+	test_r12_what_is_about_to_be_committed_counts, test_dry_run,
+	test_dry_run_of_a_claim_that_stands, test_no_uid_no_right_no_release,
 	test_names_that_none_can_have, test_view)
