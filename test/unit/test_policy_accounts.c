@@ -240,6 +240,30 @@ TEST(test_what_may_land_yet_keeps_its_name)
 	says("account", "1 1 n lab 0 0");
 }
 
+/* A claim was to take the place of half a one, and was begun: what came of it the leader will see,
+ * and until then its name stays. */
+TEST(test_what_was_begun_in_anothers_place_keeps_its_name)
+{
+	char *now;
+
+	kube_store_server(fix.store, "a", 8, 16000,
+		CLAIM_OF("u1", "u1", "pending", "'a','b'", "8000000000", "aa"));
+	assert_int_equal(servers_refresh(fix.r.servers, clock_ms() + 5000, &fix.e), 0);
+	kube_store_fault(fix.store, STORE_SLOW, "PUT", STATUS_OF("a"), 1, 1);
+	kube_store_fault(fix.store, STORE_FORBID, "PUT", STATUS_OF("a"), 0, -1);
+	assert_int_equal(take("lab", "u1", "app c 1 50%"), ERR_REFUSED);
+	/* the half one has gone, and nothing came in its place */
+	assert_int_equal(kube_store_claims(fix.store, NULL, "u1"), 0);
+	kube_store_heal(fix.store);
+	must_take("lab", "u2", "app c 1 50%");
+	assert_true(accounts_flush(x, clock_ms() + 5000));
+	assert_int_equal(accounts_repair(x, "small", &care, clock_ms() + 5000, &fix.e), 0);
+	now = kube_store_policy_says(fix.store, "small", "account");
+	assert_non_null(strstr(now, "1 1 n lab 2 16000000000 f u1 lab "));
+	assert_null(strstr(now, "f u2"));
+	free(now);
+}
+
 /* What is closed waits then; nobody asks for it without end. */
 TEST(test_a_policy_that_turned_wrong)
 {
@@ -952,18 +976,19 @@ TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_i
 	test_lost_answers, test_no_account_no_claim, test_taken_back,
 	test_a_broken_account_is_counted_anew, test_a_keeper_writes_what_was_closed,
 	test_what_may_land_yet_keeps_its_name, test_a_policy_that_turned_wrong,
-	test_a_policy_without_caps_by_now, test_who_waits_is_bounded_by_the_last_count,
-	test_who_waits_is_counted_without_an_account, test_who_waits_where_nobody_has_counted,
-	test_who_waits_when_nobody_says_how_many_do, test_half_a_count_of_those_who_wait,
-	test_who_was_let_in_is_not_forgotten, test_nobody_overstays_his_deadline,
-	test_what_found_no_room_after_all_is_written_out, test_nothing_ahead_outlives_its_caps,
-	test_nothing_ahead_outlives_a_restore, test_nothing_ahead_outlives_its_policy,
-	test_nothing_ahead_of_a_policy_that_is_gone, test_who_is_unsure_keeps_his_part_alone,
-	test_nobody_waits_longer_for_who_is_at_work, test_an_object_that_says_too_little,
-	test_who_writes_in_turn_reads_first, test_how_old_the_number_of_those_who_wait_may_be,
-	test_how_much_is_counted_ahead, test_less_is_counted_ahead_near_the_caps,
-	test_nothing_ahead_where_the_caps_are_near, test_nothing_ahead_without_a_janitor,
-	test_nothing_ahead_for_who_comes_alone, test_nothing_ahead_beside_who_found_it_full,
-	test_who_comes_in_company_is_counted_ahead, test_who_is_gone_stays_counted_ahead,
-	test_nobody_is_refused_for_what_is_ahead, test_who_asks_again_waits_for_nothing_ahead,
-	test_a_server_that_was_never_readable, test_three_replicas_at_once)
+	test_what_was_begun_in_anothers_place_keeps_its_name, test_a_policy_without_caps_by_now,
+	test_who_waits_is_bounded_by_the_last_count, test_who_waits_is_counted_without_an_account,
+	test_who_waits_where_nobody_has_counted, test_who_waits_when_nobody_says_how_many_do,
+	test_half_a_count_of_those_who_wait, test_who_was_let_in_is_not_forgotten,
+	test_nobody_overstays_his_deadline, test_what_found_no_room_after_all_is_written_out,
+	test_nothing_ahead_outlives_its_caps, test_nothing_ahead_outlives_a_restore,
+	test_nothing_ahead_outlives_its_policy, test_nothing_ahead_of_a_policy_that_is_gone,
+	test_who_is_unsure_keeps_his_part_alone, test_nobody_waits_longer_for_who_is_at_work,
+	test_an_object_that_says_too_little, test_who_writes_in_turn_reads_first,
+	test_how_old_the_number_of_those_who_wait_may_be, test_how_much_is_counted_ahead,
+	test_less_is_counted_ahead_near_the_caps, test_nothing_ahead_where_the_caps_are_near,
+	test_nothing_ahead_without_a_janitor, test_nothing_ahead_for_who_comes_alone,
+	test_nothing_ahead_beside_who_found_it_full, test_who_comes_in_company_is_counted_ahead,
+	test_who_is_gone_stays_counted_ahead, test_nobody_is_refused_for_what_is_ahead,
+	test_who_asks_again_waits_for_nothing_ahead, test_a_server_that_was_never_readable,
+	test_three_replicas_at_once)
