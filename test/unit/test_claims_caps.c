@@ -23,6 +23,37 @@ static int of(void *ctx, struct slice namespace, struct arena *a, const struct p
 }
 
 static const struct policy_source source = {NULL, of};
+static const struct policy none = {.name = "none",
+	.gpus = UINT32_MAX,
+	.bytes = UINT64_MAX,
+	.waiting = UINT32_MAX,
+	.share = 100};
+
+/* A namespace has to pick one, and has picked none. */
+static int of_nobody(void *ctx, struct slice namespace, struct arena *a, const struct policy **ret,
+	struct err *err)
+{
+	(void)ctx, (void)namespace, (void)a, (void)ret;
+	return policy_required(err);
+}
+
+static const char *models[] = {"A100"};
+static const struct policy strict = {.name = "strict",
+	.gpus = UINT32_MAX,
+	.bytes = UINT64_MAX,
+	.waiting = UINT32_MAX,
+	.share = 100,
+	.models = models,
+	.n_models = 1};
+
+/* Of the namespaces m is free of what n is bound to. */
+static int of_each(void *ctx, struct slice namespace, struct arena *a, const struct policy **ret,
+	struct err *err)
+{
+	(void)ctx, (void)a, (void)err;
+	*ret = slice_is(namespace, "m") ? &none : &strict;
+	return 0;
+}
 
 FIXTURE(set_up)
 {
@@ -214,17 +245,62 @@ TEST(p6_namespaces_of_a_policy_are_barred_together)
 	small.gpus = 18;
 }
 
-static int raise_gpus(struct policy_caps *c, size_t n)
+/* They ask alike, and what is no room for one by its policy is room for the other by its own. */
+TEST(p1_who_asks_alike_under_another_policy)
+{
+	static const struct policy_source each = {NULL, of_each};
+
+	api->cfg.policies = &each;
+	pool_api_put(api->pool, "a", OURS, SPEC, STATUS(""));
+	pod_put_waiting(api, "bound", "u1", PLAN_WAITS("1", "100"), 10);
+	pod_put_waiting(api, "free", "u2", PLAN_WAITS("1", "100"), 20);
+	pod_namespace(api, "u2", 'm');
+	claims_api_run(api);
+	assert_true(pod_is_let_go(api, "u2", SOON));
+	assert_false(pod_is_let_go(api, "u1", 0));
+	assert_true(pod_is_told(api, "u1", "the GPUPolicy strict does not allow", SOON));
+}
+
+static int raise_of(struct policy_caps *c, size_t n, bool forced, uint64_t *ret_take)
 {
 	struct account_ask ask = {.uid = "u1",
 		.namespace = "n",
 		.take = accounts_new_take(),
 		.wants = {.gpus = n, .bytes = 1},
+		.forced = forced,
 		.at_once = true};
 	struct err err = {0};
+
+	return policy_caps_raise(c, &ask, ret_take, &err);
+}
+
+/* A pod that runs is given what it uses also where its namespace would have to pick a policy: it is
+ * counted in nobody's account. One that waits is not. */
+TEST(p6_who_runs_needs_no_policy)
+{
+	static const struct policy_source nobody = {NULL, of_nobody};
+	struct policy_caps caps;
+	uint64_t take[2] = {7, 7};
+	int rc[2];
+
+	pool_api_put(api->pool, "a", OURS, SPEC, STATUS(""));
+	claims_api_run(api);
+	policy_caps_init(&caps, &nobody, api->cfg.accounts, &api->pool->log);
+	for (size_t i = 0; i < 2; i++)
+		rc[i] = raise_of(&caps, 1, i == 0, &take[i]);
+	policy_caps_release(&caps);
+	assert_int_equal(rc[0], 0);
+	assert_int_equal(rc[1], ERR_REFUSED);
+	assert_int_equal(take[0], 0);
+	assert_int_equal(take[1], 0);
+	assert_int_equal(api_seen_of(kube_store_api(store), "GET", SMALL), 0);
+}
+
+static int raise_gpus(struct policy_caps *c, size_t n)
+{
 	uint64_t take;
 
-	return policy_caps_raise(c, &ask, &take, &err);
+	return raise_of(c, n, false, &take);
 }
 
 /* Who asks no less than one that was refused a moment ago is refused by what that was told. */
@@ -249,4 +325,5 @@ TEST(a_full_cap_is_asked_for_once)
 TESTS_BETWEEN(set_up, tear_down, w5_the_oldest_has_what_a_cap_leaves,
 	w6_a_full_cap_is_not_kept_behind, w6_nothing_is_kept_for_whom_a_cap_bars,
 	p6_who_is_barred_is_barred_for_sure, p6_namespaces_of_a_policy_are_barred_together,
+	p1_who_asks_alike_under_another_policy, p6_who_runs_needs_no_policy,
 	a_full_cap_is_asked_for_once)
