@@ -78,6 +78,29 @@ TEST(w9_who_waits_is_shown)
 	assert_true(SHOWS("{\"ordered\":true,\"pods\":[],\"total\":0,\"more\":false}"));
 }
 
+/* Who has no place comes behind those that have one, the eldest first, in whatever order they were
+ * stored. */
+TEST(w9_who_has_no_place_is_shown_by_age)
+{
+	pool_api_put(api->pool, "a", OURS, SPEC,
+		STATUS(CLAIM_ON("x1", "x", "bound", "'a'", "gpu-0", WHOLE)));
+	pod_put(api, "x", "x1", NULL);
+	for (unsigned i = 0; i < 6; i++) {
+		static const unsigned born[] = {40, 10, 50, 30, 20, 55};
+		static const char *const plans[] = {PLAN_GANG("g0", "2", "1", "100"),
+			PLAN_GANG("g1", "2", "1", "100"), PLAN_GANG("g2", "2", "1", "100"),
+			PLAN_GANG("g3", "2", "1", "100"), PLAN_GANG("g4", "2", "1", "100"),
+			PLAN_WAITS("2", "100")};
+		char name[] = {'p', (char)('0' + i), 0}, uid[] = {'u', (char)('0' + i), 0};
+
+		pod_put_waiting(api, name, uid, plans[i], born[i]);
+	}
+	claims_api_run(api);
+	assert_true(SHOWS("[{\"namespace\":\"n\",\"name\":\"p5\"", "\"place\":1,",
+		"\"name\":\"p1\"", "\"place\":0,", "\"name\":\"p4\"", "\"name\":\"p3\"",
+		"\"name\":\"p0\"", "\"name\":\"p2\"", "\"total\":6,"));
+}
+
 /* Who leads no more does not say it any longer. */
 TEST(w9_a_leader_ends)
 {
@@ -88,4 +111,5 @@ TEST(w9_a_leader_ends)
 	assert_true(SHOWS("{\"ordered\":false"));
 }
 
-TESTS_BETWEEN(set_up, tear_down, w9_who_waits_is_shown, w9_a_leader_ends)
+TESTS_BETWEEN(set_up, tear_down, w9_who_waits_is_shown, w9_who_has_no_place_is_shown_by_age,
+	w9_a_leader_ends)
