@@ -248,6 +248,27 @@ TEST(w7_who_starts_is_not_marked)
 	assert_false(pod_is_marked(api, "u1", since, 500));
 }
 
+/* Nobody takes what it is told: that is not tried with each round, but again a second later. */
+TEST(w9_what_nobody_takes_is_told_again)
+{
+	size_t tried;
+
+	put_full();
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
+	for (int i = 0; i < 40; i++)
+		api_expect(api->api, "PATCH", POD_OF("w") "/status", 500, "{}");
+	claims_api_run(api);
+	assert_true(api_wait(api->api, "PATCH", POD_OF("w") "/status", 1));
+	/* there is a reason for a round all the time */
+	for (int i = 0; i < 30; i++) {
+		status_put(api, "b", STATUS(""));
+		api_nap(100);
+	}
+	tried = api_seen_of(api->api, "PATCH", POD_OF("w") "/status");
+	assert_in_range(tried, 2, 5);
+	assert_int_equal(pod_events(api, "WaitsForGPUs"), 0);
+}
+
 /* The claim stands, the gate too. */
 TEST(w3_a_leader_dies_behind_the_claim)
 {
@@ -657,10 +678,10 @@ TESTS_BETWEEN(claims_api_begin, claims_api_end, w3_who_finds_room_starts_at_once
 	w3_who_is_not_as_the_watch_shows_him, w2_who_finds_none_waits, w5_in_order_of_age,
 	w5_whose_namespace_holds_less, w5_whose_namespace_holds_less_elsewhere, w7_another_gate,
 	w7_since_kueue_let_it_go, w7_who_starts_is_not_marked, w3_a_leader_dies_behind_the_claim,
-	r16_a_claim_that_a_restore_has_taken, w3_a_leader_dies_in_the_claim,
-	w5_who_is_being_deleted, w3_half_a_claim_that_nobody_can_take_back,
-	r19_two_leaders_in_one_claim, w3_two_claims, w3_two_claims_and_a_place,
-	w3_a_server_that_takes_nothing, w6_what_frees_up_is_kept,
+	w9_what_nobody_takes_is_told_again, r16_a_claim_that_a_restore_has_taken,
+	w3_a_leader_dies_in_the_claim, w5_who_is_being_deleted,
+	w3_half_a_claim_that_nobody_can_take_back, r19_two_leaders_in_one_claim, w3_two_claims,
+	w3_two_claims_and_a_place, w3_a_server_that_takes_nothing, w6_what_frees_up_is_kept,
 	w6_a_review_takes_what_lies_beside, w6_another_leader_keeps_for_another,
 	w6_who_has_gone_keeps_nothing, w7_where_no_age_may_be_written,
 	w3_who_is_behind_its_gate_again_is_not_adopted, w9_a_pod_says_why,
