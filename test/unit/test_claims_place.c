@@ -149,6 +149,23 @@ TEST(r16_a_claim_that_a_restore_has_taken)
 	assert_true(pod_is_let_go(api, "u1", SOON));
 }
 
+/* Somebody has taken its gate away, and the watch has not told of it: there is nothing to write,
+ * and nothing that is wrong. */
+TEST(w3_a_gate_that_has_fallen)
+{
+	put("a", HELD("bound"));
+	pod_put_gated(api, "w", "u1", PLAN_LATE);
+	api_lock(api->api);
+	api->pod[0].gated = false;
+	api_unlock(api->api);
+	claims_api_run(api);
+	assert_true(api_wait(api->api, "GET", POD_OF("w"), 1));
+	api_nap(500);
+	assert_int_equal(api_seen_of(api->api, "PATCH", POD_OF("w")), 0);
+	assert_int_equal(pod_events(api, ""), 0);
+	assert_int_equal(metric_value(api->pool->metrics, M_PLACES, 0, 0), 0);
+}
+
 /* A successor of the same name is another pod: the claim is not its own. */
 TEST(w3_a_successor_of_the_same_name)
 {
@@ -171,5 +188,6 @@ TEST(w3_a_plan_without_a_late_place)
 
 TESTS_BETWEEN(claims_api_begin, claims_api_end, w3_a_claim_that_stands, w3_a_claim_that_comes_later,
 	w3_a_leader_dies_before_the_patch, w3_a_leader_dies_behind_the_patch, w3_half_a_claim,
-	w0_a_claim_that_is_lost, w9_a_place_that_is_not_taken, w3_a_successor_of_the_same_name,
-	r16_a_claim_that_a_restore_has_taken, w3_a_plan_without_a_late_place)
+	w0_a_claim_that_is_lost, w9_a_place_that_is_not_taken, w3_a_gate_that_has_fallen,
+	w3_a_successor_of_the_same_name, r16_a_claim_that_a_restore_has_taken,
+	w3_a_plan_without_a_late_place)
