@@ -40,6 +40,34 @@ static char config_path[32];
 /* under the API server's lock */
 static char *lease; /* its spec */
 static bool namespaces_away;
+/* lists that are not empty, and objects: the path before what is asked of it, and the items or the
+ * object */
+static struct there {
+	const char *path, *text;
+	bool list;
+} there[4];
+
+/* 0: it is not there. */
+static bool answer_there(const struct api_request *req, struct api_reply *reply)
+{
+	size_t len = strcspn(req->path, "?");
+
+	for (size_t i = 0; i < COUNT(there) && there[i].path; i++) {
+		const struct there *t = &there[i];
+
+		if (strcmp(req->method, "GET") != 0 || strlen(t->path) != len ||
+			memcmp(t->path, req->path, len) != 0)
+			continue;
+		if (t->list)
+			api_text(reply, 200,
+				"{\"metadata\":{\"resourceVersion\":\"9\"},\"items\":[%s]}",
+				t->text);
+		else
+			api_text(reply, 200, "%s", t->text);
+		return true;
+	}
+	return false;
+}
 
 static void answer_lease(const struct api_request *req, struct api_reply *reply)
 {
@@ -73,6 +101,8 @@ static int handle(void *ctx, const struct api_request *req, struct api_reply *re
 		reply->stream = true;
 	else if (namespaces_away && strncmp(req->path, NAMESPACES "?", sizeof(NAMESPACES)) == 0)
 		api_status(reply, 500, "InternalError", "no");
+	else if (answer_there(req, reply))
+		return 0;
 	else if (strstr(req->path, "limit="))
 		api_text(reply, 200, "{\"metadata\":{\"resourceVersion\":\"1\"},\"items\":[]}");
 	else
@@ -141,6 +171,7 @@ FIXTURE(tear_down)
 	free(lease);
 	lease = NULL;
 	namespaces_away = false;
+	memset(there, 0, sizeof(there));
 	return 0;
 }
 
@@ -375,6 +406,51 @@ TEST(test_with_everything)
 	assert_false(cluster_heard(cluster).covers(cluster, SLICE("another")));
 }
 
+#define WAITING                                                                                    \
+	"{\"metadata\":{\"name\":\"w\",\"namespace\":\"ml\",\"uid\":\"u1\",\"resourceVersion\":"   \
+	"\"5\","                                                                                   \
+	"\"creationTimestamp\":\"2026-11-21T09:30:00Z\",\"annotations\":{\"poolgate.io/plan\":"    \
+	"\"{\\\"v\\\":1,\\\"profile\\\":\\\"p\\\",\\\"hash\\\":\\\"0123456789abcdef\\\","          \
+	"\\\"mode\\\":"                                                                            \
+	"\\\"full\\\",\\\"waits\\\":true,\\\"containers\\\":[{\\\"name\\\":\\\"a\\\","             \
+	"\\\"kind\\\":\\\"app\\\","                                                                \
+	"\\\"amount\\\":1,\\\"percent\\\":50,\\\"units\\\":100,\\\"command\\\":\\\"wrapped\\\","   \
+	"\\\"argv\\\":"                                                                            \
+	"7}]}\"}},\"spec\":{\"schedulingGates\":[{\"name\":\"poolgate.io/capacity\"}]},"           \
+	"\"status\":{\"phase\":\"Pending\"}}"
+#define SMALL                                                                                      \
+	"{\"apiVersion\":\"poolgate.io/v1alpha1\",\"kind\":\"GPUPolicy\",\"metadata\":{\"name\":"  \
+	"\"small\",\"uid\":\"p1\",\"resourceVersion\":\"6\",\"generation\":1},\"spec\":{"          \
+	"\"allow\":{"                                                                              \
+	"\"gpus\":3}},\"status\":{\"account\":\"1 1 n gone 0 0 n ours 0 0\"}}"
+
+/* The leader asks for the namespace of who waits, of which no picture shows which policy it picks,
+ * and bars who needs one; of those that an account has rows for it asks nobody. */
+TEST(test_a_leader_asks_which_policy)
+{
+	const struct api_request *last;
+
+	settings.policies = settings.policies_required = true;
+	there[0] = (struct there){"/api/v1/pods", WAITING, true};
+	there[1] = (struct there){POLICIES, SMALL, true};
+	there[2] = (struct there){POLICIES "/small", SMALL, false};
+	there[3] = (struct there){NAMESPACES,
+		"{\"metadata\":{\"name\":\"ours\",\"resourceVersion\":\"4\",\"labels\":{\"poolgate."
+		"io/policy"
+		"\":\"small\"}}}",
+		true};
+	begin();
+	assert_true(api_wait(api, "GET", NAMESPACES "/ml", 1));
+	assert_true(api_wait(api, "PATCH", NAMESPACES "/ml/pods/w/status", 1));
+	last = api_last(api, "PATCH", NAMESPACES "/ml/pods/w/status");
+	assert_non_null(strstr(last->body, "\"reason\":\"PolicyBound\""));
+	assert_true(api_wait(api, "PATCH", POLICIES "/small/status*", 1));
+	last = api_last(api, "PATCH", POLICIES "/small/status*");
+	assert_non_null(strstr(last->body, "\"account\":\"1 1 n ours 0 0\""));
+	assert_int_equal(api_seen_of(api, "GET", NAMESPACES "/gone"), 0);
+	assert_int_equal(api_seen_of(api, "GET", NAMESPACES "/ours"), 0);
+}
+
 /* Beside a pair of files nobody makes one or reads one; policies that need not be picked. */
 TEST(test_a_pair_of_files)
 {
@@ -396,4 +472,5 @@ TEST(test_a_pair_of_files)
 }
 
 TESTS_BETWEEN(set_up, tear_down, test_an_api_server_and_a_namespace, test_with_a_pool_alone,
-	test_whom_the_lease_names, test_with_everything, test_a_pair_of_files)
+	test_whom_the_lease_names, test_with_everything, test_a_leader_asks_which_policy,
+	test_a_pair_of_files)
