@@ -198,6 +198,27 @@ TEST(r19_taken_back)
 	assert_int_equal(let_go('u', 4, 500), 0);
 }
 
+/* The leader before this one only stood still: it says that its claims are decided just before they
+ * are taken back. Then they stay, and who has them is let go. */
+TEST(r19_decided_while_it_is_taken_back)
+{
+	put("a", STATUS(OF_GANG("u1", "g0", "gpu-0", "'open':true,") "," OF_GANG(
+			 "u2", "g1", "gpu-1", "")));
+	put_gang(OF_TWO, 2);
+	api->pool->rival_before = "\"claims\":[{\"uid\":\"u2\"";
+	api->pool->rival_on = "a";
+	api->pool->rival =
+		STATUS(OF_GANG("u1", "g0", "gpu-0", "") "," OF_GANG("u2", "g1", "gpu-1", ""));
+	claims_api_run(api);
+	assert_int_equal(let_go('u', 2, SOON), 2);
+	assert_true(status_has(api, "a", "'take':'00000000000000aa'", 0));
+	assert_true(status_has(api, "a", "'uid':'u1'", 0));
+	assert_int_equal(metric_value(api->pool->metrics, M_WAIT_SECONDS, 0, 0), 0);
+	api_lock(api->pool->api);
+	assert_null(api->pool->rival_before);
+	api_unlock(api->pool->api);
+}
+
 /* The claim that decided has ended with its pod. Where one has been let go it stood once, and the
  * others follow. */
 TEST(r19_who_decided_has_ended)
@@ -763,11 +784,11 @@ TEST(w9_a_gang_says_why)
 	assert_int_equal(holding(), 0);
 }
 
-TESTS_BETWEEN(set_up, claims_api_end, r19_nobody_is_torn, r19_a_leader_dies,
-	r19_who_decides_is_on_the_first_server, r19_taken_back, r19_who_decided_has_ended,
-	r19_who_decided_has_ended_and_nobody_was_let_go, r19_half_settled_and_who_decided_has_ended,
-	r19_a_part_that_nobody_can_take_back, r19_who_decided_follows_another,
-	r19_a_stale_part_beside_a_claim_that_is_decided,
+TESTS_BETWEEN(set_up, claims_api_end, r19_nobody_is_torn, r19_decided_while_it_is_taken_back,
+	r19_a_leader_dies, r19_who_decides_is_on_the_first_server, r19_taken_back,
+	r19_who_decided_has_ended, r19_who_decided_has_ended_and_nobody_was_let_go,
+	r19_half_settled_and_who_decided_has_ended, r19_a_part_that_nobody_can_take_back,
+	r19_who_decided_follows_another, r19_a_stale_part_beside_a_claim_that_is_decided,
 	r19_a_stale_part_before_a_claim_that_is_decided, r19_what_another_has_begun_is_not_settled,
 	r19_half_taken_back_decides_nothing, r19_a_stale_part_of_who_decides,
 	r19_a_stale_part_of_who_decides_for_others_yet,
