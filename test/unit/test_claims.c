@@ -596,20 +596,27 @@ TEST(r8_two_leaders)
 	duty.stop(running);
 }
 
-/* Server a with so many bound claims, q0 and on. */
-static void with_many(int n)
+/* So many bound claims on that server, from that number on, as its status; valid until the next
+ * call. */
+static const char *many(const char *server, int first, int n)
 {
 	static char status[1 << 17];
 	size_t at = 0;
 
 	at += (size_t)snprintf(
 		status, sizeof(status), "{'version':1,'gpus':[" GPU("gpu-0") "],'claims':[");
-	for (int i = 0; i < n; i++)
+	for (int i = first; i < first + n; i++)
 		at += (size_t)snprintf(status + at, sizeof(status) - at,
-			"%s" CLAIM_ON("q%d", "q%d", "bound", "'a'", "gpu-0", "1"), i ? "," : "", i,
-			i);
+			"%s" CLAIM_ON("q%d", "q%d", "bound", "'%s'", "gpu-0", "1"),
+			i > first ? "," : "", i, i, server);
 	snprintf(status + at, sizeof(status) - at, "]}");
-	with(status);
+	return status;
+}
+
+/* Server a with so many bound claims, q0 and on. */
+static void with_many(int n)
+{
+	with(many("a", 0, n));
 }
 
 /* Questions that nobody answers keep none from being asked for ever, wherever the table holds it.
@@ -683,6 +690,46 @@ TEST(r6_a_table_that_grows)
 	for (int i = 0; ended(END_GONE) < 300 && i < SOON / 10; i++)
 		api_nap(10);
 	assert_int_equal(ended(END_GONE), 300);
+}
+
+#define MOST 256
+static const char *const full[] = {"a", "b", "c"};
+
+static size_t asked_of(int first, int n)
+{
+	size_t asked = 0;
+	char name[8];
+
+	for (int i = first; i < first + n; i++) {
+		(void)snprintf(name, sizeof(name), "q%d", i);
+		asked += pod_asked(api, name);
+	}
+	return asked;
+}
+
+/* More than twice as many as the table begins with, at once, and then so many that it grows once
+ * more: whom it has it knows as before, and asks for no more often. */
+TEST(r6_a_table_that_grows_by_more)
+{
+	size_t asked;
+
+	for (size_t i = 0; i < COUNT(full); i++)
+		pool_api_put(api->pool, full[i], OURS, SPEC, many(full[i], (int)i * MOST, MOST));
+	pool_api_put(api->pool, "d", OURS, SPEC, STATUS(""));
+	api->cfg.retry_ms = 60000;
+	api->cfg.grace_ms = 600000;
+	claims_api_run(api);
+	for (int i = 0; i < 100 && asked_of(0, 3 * MOST) < 3 * MOST; i++)
+		api_nap(100);
+	api_nap(1000);
+	asked = asked_of(0, 3 * MOST);
+	assert_in_range(asked, 3 * MOST, 4 * MOST);
+	status_put(api, "d", many("d", 3 * MOST, MOST));
+	for (int i = 0; i < 100 && asked_of(3 * MOST, MOST) < MOST; i++)
+		api_nap(100);
+	api_nap(1000);
+	assert_int_equal(asked_of(0, 3 * MOST), asked);
+	assert_in_range(asked_of(3 * MOST, MOST), MOST, 2 * MOST);
 }
 
 /* More than are asked, or written, side by side. */
@@ -792,6 +839,6 @@ TESTS_BETWEEN(claims_api_begin, claims_api_end, r5_a_pending_claim_ends_after_it
 	r13_until_when_it_lingers_is_said_once, r6_a_new_leader_asks_at_once,
 	r6_a_stripped_label_frees_nothing, r6_a_name_used_again,
 	r6_after_a_conflict_it_is_asked_anew, r6_a_leader_that_stands_still_frees_no_other,
-	r6_many_at_once, r6_a_table_that_grows, r6_nobody_starves, r6_silence_is_asked_a_few_times,
-	r8_two_leaders, r8_a_leader_that_goes_begins_nothing_more, r5_the_first_of_the_table,
-	r6_an_end_that_nobody_can_write)
+	r6_many_at_once, r6_a_table_that_grows, r6_a_table_that_grows_by_more, r6_nobody_starves,
+	r6_silence_is_asked_a_few_times, r8_two_leaders, r8_a_leader_that_goes_begins_nothing_more,
+	r5_the_first_of_the_table, r6_an_end_that_nobody_can_write)
