@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: pods that wait for their turn are given claims and let go, in their order and whenever a
  * leader dies (W3, W5, W7). */
+#include "base/clock.h"
+#include "base/rfc3339.h"
 #include "test/unit/claims_api.h"
 #include "test/unit/test.h"
 #include "webhook/cluster/duty/duty.h"
@@ -485,6 +487,44 @@ TEST(w6_another_leader_keeps_for_another)
 	assert_true(status_keeps(api, "a", "'kept':[{'uid':'u9'", 2000));
 }
 
+/* Another leader has kept something by the time that a claim is written, of which this one's queue
+ * knew nothing: nobody else gets it in this round. Whoever it was for does not wait, as the next
+ * round knows, so that it holds nobody up. */
+TEST(w6_what_another_leader_keeps_is_met)
+{
+	put("a", STATUS(""));
+	pod_put_waiting(api, "w", "u1", PLAN_WAITS("1", "100"), 30);
+	api->pool->rival_before = "\"uid\":\"u1\"";
+	api->pool->rival_on = "a";
+	api->pool->rival = "{'version':1,'gpus':[" GPU("gpu-0") "," GPU(
+		"gpu-1") "],'claims':[],'kept':[{'uid':"
+			 "'u9','namespace':'n','name':'later','since':'2026-11-21T09:30:00Z','gpus'"
+			 ":[" HOLDS("gpu-0", WHOLE) "," HOLDS("gpu-1", WHOLE) "]}]}";
+	claims_api_run(api);
+	assert_true(status_has(api, "a", "'kept':[{'uid':'u9'", SOON));
+	api_nap(20);
+	/* a round is a tenth of a second behind the one before it */
+	assert_false(status_has(api, "a", "'uid':'u1'", 0));
+	assert_true(pod_is_let_go(api, "u1", SOON));
+}
+
+/* Who is passed no more from a moment on is not passed by then, wherever that lies between two
+ * rounds that nothing else is the reason of. */
+TEST(w6_kept_from_its_moment_on)
+{
+	int64_t since, due;
+
+	assert_true(rfc3339_read(SLICE("2026-11-21T09:30:00Z"), &since));
+	put("a", STATUS(CLAIM_ON("x1", "x", "bound", "'a'", "gpu-0", WHOLE)));
+	pod_put(api, "x", "x1", NULL);
+	pod_put_waiting(api, "big", "u1", PLAN_WAITS("2", "100"), 30);
+	due = clock_wall_ms() + 3500;
+	api->cfg.reserve_ms = due - since;
+	claims_api_run(api);
+	assert_false(status_has(api, "a", "'kept'", (int)(due - 20 - clock_wall_ms())));
+	assert_true(status_has(api, "a", "'kept'", 250));
+}
+
 /* It goes away: nothing is kept for it. */
 TEST(w6_who_has_gone_keeps_nothing)
 {
@@ -682,6 +722,7 @@ TESTS_BETWEEN(claims_api_begin, claims_api_end, w3_who_finds_room_starts_at_once
 	w3_a_leader_dies_in_the_claim, w5_who_is_being_deleted,
 	w3_half_a_claim_that_nobody_can_take_back, r19_two_leaders_in_one_claim, w3_two_claims,
 	w3_two_claims_and_a_place, w3_a_server_that_takes_nothing, w6_what_frees_up_is_kept,
+	w6_what_another_leader_keeps_is_met, w6_kept_from_its_moment_on,
 	w6_a_review_takes_what_lies_beside, w6_another_leader_keeps_for_another,
 	w6_who_has_gone_keeps_nothing, w7_where_no_age_may_be_written,
 	w3_who_is_behind_its_gate_again_is_not_adopted, w9_a_pod_says_why,
