@@ -122,6 +122,51 @@ TEST(test_r19_open_claim_is_replaced)
 	free(text);
 }
 
+static void *take_slowly(void *arg)
+{
+	(void)arg;
+	assert_int_equal(ledger_take(&fix, "u1", "app c 2 100%", 20000), 0);
+	return NULL;
+}
+
+/* An answer that waits for api_let_go(). */
+#define HELD_MS 30000
+
+static bool said_while_it_is_replaced(void)
+{
+	pthread_t thread;
+	size_t lists;
+	bool well;
+	char *text;
+
+	begin_with_claims(OPEN, PART);
+	lists = ledger_lists(&fix);
+	kube_store_fault(fix.store, STORE_SLOW, "GET", STORE_SERVERS, HELD_MS, 1);
+	assert_int_equal(pthread_create(&thread, NULL, take_slowly, NULL), 0);
+	well = api_wait(fix.api, "GET", STORE_SERVERS "?limit=*", lists + 1);
+	kube_store_mute(fix.store, true);
+	ledger_set_claims(&fix, "a", PART);
+	api_let_go(fix.api, "GET", STORE_SERVERS "?*");
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(fix.answer.ticket, 0);
+	assert_int_equal(fix.answer.n_parts, 2);
+	text = kube_store_text(fix.store, "a");
+	if (well)
+		assert_non_null(strstr(text, "2026-01-01T00:00:00Z"));
+	free(text);
+	text = kube_store_text(fix.store, "b");
+	assert_non_null(strstr(text, "2026-01-01T00:00:00Z"));
+	free(text);
+	return well;
+}
+
+/* The word that its parts are all comes behind the list by which another review is about to replace
+ * it: the first part stays, and that review is answered from what is whole now. */
+TEST(test_r19_said_while_it_is_replaced)
+{
+	assert_true(ledger_in_time(&fix, said_while_it_is_replaced));
+}
+
 /* A claim ends while a review takes it over, part by part: what bears that review's take by then
  * goes, also where it is answered from another claim of its uid. */
 TEST(test_r1_ends_while_it_is_taken_over)
@@ -142,13 +187,6 @@ TEST(test_r1_ends_while_it_is_taken_over)
 	assert_int_equal(kube_store_claims(fix.store, NULL, "u1"), 2);
 }
 
-static void *take_slowly(void *arg)
-{
-	(void)arg;
-	assert_int_equal(ledger_take(&fix, "u1", "app c 2 100%", 20000), 0);
-	return NULL;
-}
-
 /* Until this replica knows the server's last state; false after 5 s. */
 static bool told_of(const char *server)
 {
@@ -167,9 +205,6 @@ static bool told_of(const char *server)
 	}
 	return told;
 }
-
-/* An answer that waits for api_let_go(). */
-#define HELD_MS 30000
 
 static bool replaced_while_it_is_taken_over(void)
 {
@@ -541,10 +576,10 @@ TEST(test_r1_twins_on_two_servers)
 TESTS_BETWEEN(set_up, tear_down, test_r1_half_claim_is_no_claim, test_r1_half_claim_and_little_time,
 	test_r1_half_claim_elsewhere_goes, test_r1_half_claim_is_waited_for,
 	test_r19_open_claim_is_waited_for, test_r19_open_claim_is_replaced,
-	test_r1_ends_while_it_is_taken_over, test_r19_replaced_while_it_is_taken_over,
-	test_r19_taken_over_while_it_is_given_back, test_r19_two_servers_take_one_more_write,
-	test_r1_half_claim_made_anew_is_waited_for, test_r1_half_by_a_stale_picture,
-	test_r4_half_claim_and_a_reservation_refuse_nobody,
+	test_r19_said_while_it_is_replaced, test_r1_ends_while_it_is_taken_over,
+	test_r19_replaced_while_it_is_taken_over, test_r19_taken_over_while_it_is_given_back,
+	test_r19_two_servers_take_one_more_write, test_r1_half_claim_made_anew_is_waited_for,
+	test_r1_half_by_a_stale_picture, test_r4_half_claim_and_a_reservation_refuse_nobody,
 	test_r1_parts_of_two_reviews_are_no_claim, test_r1_two_replicas_one_server,
 	test_r1_two_replicas_the_first_stays, test_r1_two_replicas_the_second_stays, test_r1_twins,
 	test_r1_twins_on_two_servers)
