@@ -238,6 +238,31 @@ TEST(what_hangs_ages_and_keeps_nobody_waiting)
 	api_stop(dead);
 }
 
+/* That it ages cannot be written: that is tried again a second later, until it is. */
+TEST(what_hangs_and_cannot_be_told)
+{
+	struct api *dead = api_start(play_dead, NULL);
+	char spec[128];
+	size_t tried;
+
+	snprintf(spec, sizeof(spec), "{'address':'a:56001','probe':{'url':'%s'}}", api_url(dead));
+	pool_api_put(pool, "a", OURS, spec, WAS_FRESH);
+	for (int i = 0; i < 2; i++)
+		api_expect(pool->api, "PUT", SERVERS_PATH "/a/status", 403,
+			"{\"kind\":\"Status\",\"reason\":\"Forbidden\",\"message\":\"no\",\"code\":"
+			"403}");
+	cfg.timeout_ms = 4000;
+	cfg.stale_after_ms = 100;
+	pool_api_run(pool, probe_poll_duty(&cfg));
+	assert_true(api_wait(pool->api, "PUT", SERVERS_PATH "/a/status", 1));
+	api_nap(400);
+	tried = api_seen_of(pool->api, "PUT", SERVERS_PATH "/a/status");
+	assert_in_range(tried, 1, 2);
+	assert_true(pool_api_shows(pool, "a", "'reason':'NoAnswer'", 3000));
+	assert_int_equal(api_seen_of(pool->api, "PUT", SERVERS_PATH "/a/status"), 3);
+	api_stop(dead);
+}
+
 TEST(who_does_not_answer_is_asked_less_often)
 {
 	size_t asked;
@@ -475,8 +500,9 @@ TEST(trusts_its_own_ca_alone)
 TESTS_BETWEEN(set_up, tear_down, another_secret_makes_another_end, writes_what_the_probe_says,
 	the_probes_own_trouble, three_failures_make_it_stale, two_failures_do_not,
 	a_probe_that_does_not_stand_by_it, asks_several_at_once,
-	what_hangs_ages_and_keeps_nobody_waiting, who_does_not_answer_is_asked_less_often,
-	a_slow_one_is_not_dead, an_answer_that_is_too_old_is_none, an_address_may_end_in_slashes,
+	what_hangs_ages_and_keeps_nobody_waiting, what_hangs_and_cannot_be_told,
+	who_does_not_answer_is_asked_less_often, a_slow_one_is_not_dead,
+	an_answer_that_is_too_old_is_none, an_address_may_end_in_slashes,
 	who_is_lost_and_who_is_back_is_told, a_token_of_blanks, a_secret_that_is_missing,
 	a_token_stays_off_plain_http, a_secret_of_another_type, sends_the_token,
 	shows_its_certificate, trusts_its_own_ca_alone)
