@@ -11,6 +11,8 @@
 	"50,'kind':'app','units':100,'command':'wrapped','argv':7,'slot':3}]}"
 #define HELD(state) STATUS(CLAIM_ON("u1", "w", state, "'a'", "gpu-1", "8000000000"))
 
+#define SPEC_OF_B "{'address':'10.0.0.2:56001','gpus':[{'model':'V100','memory':'16G','count':2}]}"
+
 static void put(const char *name, const char *status)
 {
 	pool_api_put(api->pool, name, OURS, SPEC, status);
@@ -149,6 +151,62 @@ TEST(r16_a_claim_that_a_restore_has_taken)
 	assert_true(pod_is_let_go(api, "u1", SOON));
 }
 
+/* What the picture comes to show of a between the look of a round and the place that is read. */
+static const char *meanwhile;
+
+static void change_meanwhile(struct claims_api *c)
+{
+	uint64_t before = servers_version(c->pool->servers, "a");
+
+	status_put(c, "a", meanwhile);
+	for (int i = 0; i < 1000 && servers_version(c->pool->servers, "a") == before; i++)
+		api_nap(5);
+}
+
+#define ON_A(more, servers, gpu)                                                                   \
+	CLAIM_WITH("u1", "w", "bound", "aa", servers, more, HOLDS(gpu, "8000000000"))
+
+/* While its pod is read a claim comes to be none that stands: it is opened again, or spans another
+ * number of servers than a part of it says, or none of these. The pod is told no place, and nothing
+ * is wrong; when it stands it is. */
+TEST(w3_a_claim_that_changes_meanwhile)
+{
+	static const struct {
+		const char *before, *b, *then;
+	} cases[] = {
+		{ON_A("", "'a'", "gpu-1"), "", ON_A("'open':true,", "'a'", "gpu-1")},
+		{ON_A("", "'a','b'", "gpu-1"), ON_A("", "'a','b'", "gpu-0"),
+			ON_A("", "'a','b','c'", "gpu-1")},
+		{ON_A("", "'a','b'", "gpu-1"), ON_A("", "'a','b'", "gpu-0"),
+			ON_A("", "'a'", "gpu-1")},
+		{ON_A("", "'a','b'", "gpu-1"), ON_A("", "'a','b'", "gpu-0"), ""},
+		{ON_A("", "'a'", "gpu-1"), "", ON_A("", "'a'", "gpu-7")},
+	};
+	char status[2][2000], changed[2000];
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		if (i > 0) {
+			claims_api_free(api);
+			api = claims_api_new();
+		}
+		(void)snprintf(status[0], sizeof(status[0]), STATUS("%s"), cases[i].before);
+		(void)snprintf(status[1], sizeof(status[1]), STATUS("%s"), cases[i].b);
+		(void)snprintf(changed, sizeof(changed), STATUS("%s"), cases[i].then);
+		put("a", status[0]);
+		pool_api_put(api->pool, "b", OURS, SPEC_OF_B, status[1]);
+		pod_put_gated(api, "w", "u1", PLAN_LATE);
+		meanwhile = changed;
+		api->between = change_meanwhile;
+		claims_api_run(api);
+		assert_true(api_wait(api->api, "GET", POD_OF("w"), 1));
+		api_nap(300);
+		assert_int_equal(api_seen_of(api->api, "PATCH", POD_OF("w")), 0);
+		assert_int_equal(pod_events(api, "PlaceNotWritten"), 0);
+		status_put(api, "a", status[0]);
+		assert_true(pod_is_let_go(api, "u1", 2 * SOON));
+	}
+}
+
 /* Somebody has taken its gate away, and the watch has not told of it: there is nothing to write,
  * and nothing that is wrong. */
 TEST(w3_a_gate_that_has_fallen)
@@ -189,5 +247,5 @@ TEST(w3_a_plan_without_a_late_place)
 TESTS_BETWEEN(claims_api_begin, claims_api_end, w3_a_claim_that_stands, w3_a_claim_that_comes_later,
 	w3_a_leader_dies_before_the_patch, w3_a_leader_dies_behind_the_patch, w3_half_a_claim,
 	w0_a_claim_that_is_lost, w9_a_place_that_is_not_taken, w3_a_gate_that_has_fallen,
-	w3_a_successor_of_the_same_name, r16_a_claim_that_a_restore_has_taken,
-	w3_a_plan_without_a_late_place)
+	w3_a_claim_that_changes_meanwhile, w3_a_successor_of_the_same_name,
+	r16_a_claim_that_a_restore_has_taken, w3_a_plan_without_a_late_place)
