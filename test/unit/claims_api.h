@@ -50,7 +50,7 @@
 	"','gangSize':" size ",'containers':[{'name':'a','kind':'app','amount':" amount            \
 	",'percent':" percent ",'units':100,'command':'wrapped','argv':7}]}"
 
-#define PODS_API_MAX 64
+#define PODS_API_MAX 320
 #define PODS_API_JOBS 4
 
 struct pods_api_pod {

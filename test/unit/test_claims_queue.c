@@ -79,6 +79,44 @@ TEST(w2_who_finds_none_waits)
 	assert_true(status_has(api, "a", "'u1'", 0));
 }
 
+#define CROWD 300
+
+static size_t crowd_let_go(void)
+{
+	size_t n = 0;
+
+	api_lock(api->api);
+	for (size_t i = 0; i < CROWD; i++)
+		n += !api->pod[i].gated;
+	api_unlock(api->api);
+	return n;
+}
+
+/* More than one round writes, and lets go: the others are not far behind. */
+TEST(w5_more_than_a_round_lets_go)
+{
+	int64_t first_ms = 0, last_ms;
+	char name[8], uid[8];
+	size_t n;
+
+	put("a", STATUS(""));
+	put("b", STATUS(""));
+	for (unsigned i = 0; i < CROWD; i++) {
+		(void)snprintf(name, sizeof(name), "p%u", i);
+		(void)snprintf(uid, sizeof(uid), "u%u", i);
+		pod_put_waiting(api, name, uid, PLAN_WAITS("1", "1"), 30);
+	}
+	claims_api_run(api);
+	last_ms = api_now_ms() + 2 * SOON;
+	while ((n = crowd_let_go()) < CROWD && api_now_ms() < last_ms) {
+		if (n > 0 && first_ms == 0)
+			first_ms = api_now_ms();
+		api_nap(5);
+	}
+	assert_int_equal(n, CROWD);
+	assert_in_range(api_now_ms() - first_ms, 0, 800);
+}
+
 /* The eldest first, as one place after the other comes free. */
 TEST(w5_in_order_of_age)
 {
@@ -722,10 +760,10 @@ TESTS_BETWEEN(claims_api_begin, claims_api_end, w3_who_finds_room_starts_at_once
 	w3_a_leader_dies_in_the_claim, w5_who_is_being_deleted,
 	w3_half_a_claim_that_nobody_can_take_back, r19_two_leaders_in_one_claim, w3_two_claims,
 	w3_two_claims_and_a_place, w3_a_server_that_takes_nothing, w6_what_frees_up_is_kept,
-	w6_what_another_leader_keeps_is_met, w6_kept_from_its_moment_on,
-	w6_a_review_takes_what_lies_beside, w6_another_leader_keeps_for_another,
-	w6_who_has_gone_keeps_nothing, w7_where_no_age_may_be_written,
-	w3_who_is_behind_its_gate_again_is_not_adopted, w9_a_pod_says_why,
-	w9_an_api_server_that_is_away_for_a_moment, w9_where_no_condition_may_be_written,
-	w9_many_are_told, w9_who_never_waited_is_told_nothing, w3_who_ends_lets_nobody_go,
-	w7_who_ends_marks_nobody, r19_whole_since_it_was_seen)
+	w5_more_than_a_round_lets_go, w6_what_another_leader_keeps_is_met,
+	w6_kept_from_its_moment_on, w6_a_review_takes_what_lies_beside,
+	w6_another_leader_keeps_for_another, w6_who_has_gone_keeps_nothing,
+	w7_where_no_age_may_be_written, w3_who_is_behind_its_gate_again_is_not_adopted,
+	w9_a_pod_says_why, w9_an_api_server_that_is_away_for_a_moment,
+	w9_where_no_condition_may_be_written, w9_many_are_told, w9_who_never_waited_is_told_nothing,
+	w3_who_ends_lets_nobody_go, w7_who_ends_marks_nobody, r19_whole_since_it_was_seen)
