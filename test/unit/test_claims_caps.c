@@ -37,21 +37,21 @@ static int of_nobody(void *ctx, struct slice namespace, struct arena *a, const s
 	return policy_required(err);
 }
 
-static const char *models[] = {"A100"};
-static const struct policy strict = {.name = "strict",
-	.gpus = UINT32_MAX,
-	.bytes = UINT64_MAX,
-	.waiting = UINT32_MAX,
-	.share = 100,
-	.models = models,
-	.n_models = 1};
+#define BOUND_TO(policy, model)                                                                    \
+	{                                                                                          \
+		.name = (policy), .gpus = UINT32_MAX, .bytes = UINT64_MAX, .waiting = UINT32_MAX,  \
+		.share = 100, .models = (model), .n_models = 1                                     \
+	}
 
-/* Of the namespaces m is free of what n is bound to. */
+static const char *dear[] = {"A100"}, *cheap[] = {"V100"};
+static const struct policy strict = BOUND_TO("strict", dear), loose = BOUND_TO("loose", cheap);
+
+/* Of the namespaces m is free of what n and z are bound to, each to another model. */
 static int of_each(void *ctx, struct slice namespace, struct arena *a, const struct policy **ret,
 	struct err *err)
 {
 	(void)ctx, (void)a, (void)err;
-	*ret = slice_is(namespace, "m") ? &none : &strict;
+	*ret = slice_is(namespace, "m") ? &none : slice_is(namespace, "z") ? &loose : &strict;
 	return 0;
 }
 
@@ -255,8 +255,11 @@ TEST(p1_who_asks_alike_under_another_policy)
 	pod_put_waiting(api, "bound", "u1", PLAN_WAITS("1", "100"), 10);
 	pod_put_waiting(api, "free", "u2", PLAN_WAITS("1", "100"), 20);
 	pod_namespace(api, "u2", 'm');
+	pod_put_waiting(api, "loose", "u3", PLAN_WAITS("1", "100"), 30);
+	pod_namespace(api, "u3", 'z');
 	claims_api_run(api);
 	assert_true(pod_is_let_go(api, "u2", SOON));
+	assert_true(pod_is_let_go(api, "u3", SOON));
 	assert_false(pod_is_let_go(api, "u1", 0));
 	assert_true(pod_is_told(api, "u1", "the GPUPolicy strict does not allow", SOON));
 }
@@ -283,6 +286,7 @@ TEST(p6_who_runs_needs_no_policy)
 	uint64_t take[2] = {7, 7};
 	int rc[2];
 
+	pool_api_log(api->pool);
 	pool_api_put(api->pool, "a", OURS, SPEC, STATUS(""));
 	claims_api_run(api);
 	policy_caps_init(&caps, &nobody, api->cfg.accounts, &api->pool->log);
@@ -293,6 +297,8 @@ TEST(p6_who_runs_needs_no_policy)
 	assert_int_equal(rc[1], ERR_REFUSED);
 	assert_int_equal(take[0], 0);
 	assert_int_equal(take[1], 0);
+	/* and nothing is wrong with that */
+	assert_int_equal(pool_api_logged(api->pool, "in no account yet"), 0);
 	assert_int_equal(api_seen_of(kube_store_api(store), "GET", SMALL), 0);
 }
 
