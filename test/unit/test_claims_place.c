@@ -177,10 +177,7 @@ TEST(w3_a_claim_that_changes_meanwhile)
 		{ON_A("", "'a'", "gpu-1"), "", ON_A("'open':true,", "'a'", "gpu-1")},
 		{ON_A("", "'a','b'", "gpu-1"), ON_A("", "'a','b'", "gpu-0"),
 			ON_A("", "'a','b','c'", "gpu-1")},
-		{ON_A("", "'a','b'", "gpu-1"), ON_A("", "'a','b'", "gpu-0"),
-			ON_A("", "'a'", "gpu-1")},
 		{ON_A("", "'a','b'", "gpu-1"), ON_A("", "'a','b'", "gpu-0"), ""},
-		{ON_A("", "'a'", "gpu-1"), "", ON_A("", "'a'", "gpu-7")},
 	};
 	char status[2][2000], changed[2000];
 	size_t asked;
