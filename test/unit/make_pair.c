@@ -65,7 +65,7 @@ static void begin_cert(gnutls_x509_crt_t *crt, gnutls_x509_privkey_t *key, const
 	long from_s, long to_s)
 {
 	static unsigned char serial = 1;
-	char dn[80];
+	char dn[160];
 
 	must(gnutls_x509_privkey_init(key));
 	must(gnutls_x509_privkey_generate(

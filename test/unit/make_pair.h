@@ -16,7 +16,8 @@ enum made_key { MADE_P256, MADE_RSA, MADE_ED25519 };
  * from_s to now + to_s. */
 void make_pair(struct made_pair *ret, enum made_key kind, long from_s, long to_s, int san);
 
-/* A CA of that common name, and a certificate that it signed for a client, P-256, valid as above.
+/* A CA of that common name, and a certificate that it signed for a client, P-256, valid as above;
+ * "a,CN=b" are two names.
  * purpose: the extended key usage, NULL for none. */
 void make_ca(struct made_pair *ret, const char *name, long from_s, long to_s);
 void make_client(struct made_pair *ret, const struct made_pair *ca, const char *name,

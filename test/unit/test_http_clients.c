@@ -228,6 +228,37 @@ TEST(names)
 	assert_non_null(strstr(f.last_log, "(kube-apiserver): "));
 }
 
+#define N16 "nnnnnnnnnnnnnnnn"
+#define N63 N16 N16 N16 "nnnnnnnnnnnnnnn"
+
+/* Who has two has none, and people are told the first 63 bytes, of which some cannot be shown. */
+TEST(names_of_any_kind)
+{
+	static const struct {
+		const char *name, *let_in, *told;
+		int status;
+	} cases[] = {{"a b~", "x", "(a b~)", 403}, {"\x1f \x7f\xc3\xa9", "x", "(? ??\?)", 403},
+		{N63, N63, "(" N63 ")", 200}, {N63 "n", N63 "n", "(" N63 ")", 200},
+		{N63 "n", N63, "(" N63 ")", 403}, {"a,CN=b", "a", "", 403},
+		{"a,CN=b", "b", "", 403}, {"a,CN=a", "a", "", 403}};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct made_pair who;
+		int status;
+
+		make_client(&who, &ca, cases[i].name, GNUTLS_KP_TLS_WWW_CLIENT, -60, 86400);
+		start();
+		assert_int_equal(load(trust, ca.cert, cases[i].let_in, NULL), 0);
+		status = ask_as(&who, "NORMAL");
+		assert_true(fixture_idle(&f));
+		assert_true(fixture_stop(&f, 1000));
+		if (status != cases[i].status ||
+			(status == 403 && !strstr(f.last_log, cases[i].told)))
+			fail_msg("%s: %d, %s", cases[i].name, status, f.last_log);
+		assert_int_equal(stop(NULL), 0);
+	}
+}
+
 /* Other CAs count from the next request on, also for a client that is there; a file that is refused
  * changes nothing. */
 TEST(other_cas)
@@ -384,5 +415,5 @@ TEST(not_without_tls)
 	tls_trust_free(t);
 }
 
-TESTS_ALL(make_all, NULL, NULL, stop, who_comes_in, routes, names, other_cas, stolen_certificate,
-	what_is_loaded, what_is_believed, not_without_tls)
+TESTS_ALL(make_all, NULL, NULL, stop, who_comes_in, routes, names, names_of_any_kind, other_cas,
+	stolen_certificate, what_is_loaded, what_is_believed, not_without_tls)

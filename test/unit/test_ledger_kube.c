@@ -154,6 +154,19 @@ TEST(test_r3_undo_ends_that_take)
 	/* A claim whose pod has been seen is no longer ours to end. */
 }
 
+/* Nothing was taken, and a claim says that nothing took it: that one is another's. */
+TEST(test_r3_undo_of_nothing)
+{
+	ledger_fixture_begin_with(&fix, "a");
+	ledger_set_claims(&fix, "a", CLAIM_OF("u9", "w", "pending", "'a'", "4000000000", "00"));
+	ledger_must_take(&fix, "u1", "app c 1 50%");
+	ledger_undo(&fix, 0);
+	/* one behind the other */
+	ledger_undo(&fix, fix.answer.ticket);
+	assert_true(kube_store_wait_claims(fix.store, "a", "u1", 0));
+	assert_int_equal(kube_store_claims(fix.store, "a", "u9"), 1);
+}
+
 /* What the leader has ended is not ended once more. */
 TEST(test_r3_undo_of_what_is_gone_counts_nothing)
 {
@@ -980,7 +993,7 @@ TESTS_BETWEEN(set_up, tear_down, test_w6_what_is_kept_is_taken, test_w2_full_and
 	test_r1_same_uid_is_answered_from_its_claim, test_r1_other_replica_answers_from_it_too,
 	test_r2_lost_answers, test_r2_second_server_is_full,
 	test_r2_second_server_is_full_and_a_third_is_not, test_r2_server_is_broken,
-	test_r2_conflict_storm, test_r3_undo_ends_that_take,
+	test_r2_conflict_storm, test_r3_undo_ends_that_take, test_r3_undo_of_nothing,
 	test_r3_undo_of_what_is_gone_counts_nothing, test_r3_stopping_takes_back,
 	test_r3_deadline_in_the_middle, test_r3_no_deadline, test_r3_deadline_while_another_hangs,
 	test_r3_api_server_away, test_r3_write_lands_late,
