@@ -502,6 +502,7 @@ struct fake {
 	size_t asked;
 	uint64_t last_undone;
 	int64_t deadline_ms; /* as it was asked last */
+	char whose[100];     /* uid, namespace and name of that */
 };
 
 static int fake_take(struct ledger *l, const struct claim_ask *ask, struct arena *a,
@@ -512,6 +513,9 @@ static int fake_take(struct ledger *l, const struct claim_ask *ask, struct arena
 	(void)a;
 	fake->taken++;
 	fake->deadline_ms = ask->deadline_ms;
+	(void)snprintf(fake->whose, sizeof(fake->whose), "%.*s %.*s/%.*s", (int)ask->uid.len,
+		ask->uid.at, (int)ask->namespace.len, ask->namespace.at, (int)ask->name.len,
+		ask->name.at ? ask->name.at : "");
 	if (fake->take < 0)
 		return err_reason(err, (enum err_code)fake->take, "Fake", "the ledger says no");
 	*ret = (struct claim_answer){.ticket = 0x123456789abcdefULL};
@@ -615,6 +619,27 @@ TEST(test_a_ledger_that_fails)
 	answer(admission_validate, review, true);
 	assert_int_equal(fake.undone, 1);
 	free(ending);
+	free(review);
+}
+
+/* A claim is of the name in the request, else of the pod's own: the API server makes one up last.
+ */
+TEST(test_whose_claim_it_is)
+{
+	static struct fake fake = {.ledger = {.ops = &fake_ops, .ends_by_review = true}};
+	static const char in_request[] = "\"name\":\"p\",\"operation\"";
+	char *review = validating("uid-1", ""), *at = strstr(review, in_request);
+
+	set_ledger(&fake.ledger);
+	assert_non_null(at);
+	memcpy(at, "\"name\":\"q\"", 10);
+	answer(admission_validate, review, true);
+	replied("\"allowed\":true");
+	assert_string_equal(fake.whose, "uid-1 ml/q");
+	memcpy(at, "\"mane\"", 6);
+	answer(admission_validate, review, true);
+	replied("\"allowed\":true");
+	assert_string_equal(fake.whose, "uid-1 ml/p");
 	free(review);
 }
 
@@ -814,5 +839,5 @@ TESTS_BETWEEN(set_up, tear_down, test_unreadable, test_mutate, test_harmless, te
 	test_the_last_delete_ends_a_claim, test_what_may_wait_goes_to_a_worker,
 	test_what_is_large_goes_to_a_worker, test_routes, test_updates, test_workloads_are_warned,
 	test_an_image_that_is_asked_for, test_the_image_of_a_workload, test_a_ledger_that_fails,
-	test_a_pod_that_waits, test_no_claim_where_secrets_cannot_come,
+	test_whose_claim_it_is, test_a_pod_that_waits, test_no_claim_where_secrets_cannot_come,
 	test_no_claim_where_a_quota_refuses, test_a_policy_that_is_asked_for)
