@@ -875,6 +875,29 @@ TEST(test_who_is_unsure_keeps_his_part_alone)
 	says("account", "1 2 n lab 0 0");
 }
 
+/* Beside one who is unsure another is still at work by what is ahead: it stays for him. */
+TEST(test_who_is_unsure_ends_nothing_for_others)
+{
+	uint64_t version = servers_version(fix.r.servers, "a");
+	int64_t end = clock_ms() + 20000;
+	struct one crowd[3];
+
+	(void)come_at_once(crowd);
+	raises(4, 1, 0);
+	raises(5, 1, 0);
+	for (uint64_t take = 1; take <= 3; take++)
+		accounts_close(x, take);
+	accounts_close_after(x, 4, "a", version);
+	accounts_stop_ahead(x);
+	(void)accounts_flush(x, clock_ms() + 500);
+	assert_true(is_there(" ahead "));
+	assert_false(is_there(" f u4 "));
+	accounts_close(x, 5);
+	assert_true(accounts_flush(x, end));
+	assert_false(is_there(" ahead "));
+	assert_true(is_there(" f u4 lab 4 1 1"));
+}
+
 /* Another replica's: who would fit but for it waits for its end. */
 TEST(test_nobody_is_refused_for_what_is_ahead)
 {
@@ -983,12 +1006,12 @@ TESTS_BETWEEN(set_up, tear_down, test_over_all_namespaces, test_what_has_ended_i
 	test_nobody_overstays_his_deadline, test_what_found_no_room_after_all_is_written_out,
 	test_nothing_ahead_outlives_its_caps, test_nothing_ahead_outlives_a_restore,
 	test_nothing_ahead_outlives_its_policy, test_nothing_ahead_of_a_policy_that_is_gone,
-	test_who_is_unsure_keeps_his_part_alone, test_nobody_waits_longer_for_who_is_at_work,
-	test_an_object_that_says_too_little, test_who_writes_in_turn_reads_first,
-	test_how_old_the_number_of_those_who_wait_may_be, test_how_much_is_counted_ahead,
-	test_less_is_counted_ahead_near_the_caps, test_nothing_ahead_where_the_caps_are_near,
-	test_nothing_ahead_without_a_janitor, test_nothing_ahead_for_who_comes_alone,
-	test_nothing_ahead_beside_who_found_it_full, test_who_comes_in_company_is_counted_ahead,
-	test_who_is_gone_stays_counted_ahead, test_nobody_is_refused_for_what_is_ahead,
-	test_who_asks_again_waits_for_nothing_ahead, test_a_server_that_was_never_readable,
-	test_three_replicas_at_once)
+	test_who_is_unsure_keeps_his_part_alone, test_who_is_unsure_ends_nothing_for_others,
+	test_nobody_waits_longer_for_who_is_at_work, test_an_object_that_says_too_little,
+	test_who_writes_in_turn_reads_first, test_how_old_the_number_of_those_who_wait_may_be,
+	test_how_much_is_counted_ahead, test_less_is_counted_ahead_near_the_caps,
+	test_nothing_ahead_where_the_caps_are_near, test_nothing_ahead_without_a_janitor,
+	test_nothing_ahead_for_who_comes_alone, test_nothing_ahead_beside_who_found_it_full,
+	test_who_comes_in_company_is_counted_ahead, test_who_is_gone_stays_counted_ahead,
+	test_nobody_is_refused_for_what_is_ahead, test_who_asks_again_waits_for_nothing_ahead,
+	test_a_server_that_was_never_readable, test_three_replicas_at_once)
