@@ -156,6 +156,22 @@ TEST(looks_that_cannot_start)
 		}
 }
 
+/* Of the two that a look at policies watches the first has no memory: the second is not begun. */
+TEST(a_look_at_policies_that_cannot_start)
+{
+	const struct policy_look_config cfg = {0};
+	struct err err = {0};
+	struct policy_look *l = policy_look_new(&cfg, &err);
+	int rc;
+
+	assert_non_null(l);
+	oom_begin(0, OOM_ONE);
+	rc = policy_look_start(l, &err);
+	assert_true(oom_end());
+	assert_int_equal(rc, ERR_NOMEM);
+	policy_look_free(l);
+}
+
 /* ---- parts ---- */
 
 /* Make one, and free it. NULL-safe. */
@@ -260,4 +276,4 @@ TEST(parts_that_cannot_be_made)
 }
 
 TESTS_BETWEEN(set_up, tear_down, duties_that_cannot_start, claims_without_a_part,
-	looks_that_cannot_start, parts_that_cannot_be_made)
+	looks_that_cannot_start, a_look_at_policies_that_cannot_start, parts_that_cannot_be_made)

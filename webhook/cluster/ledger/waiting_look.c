@@ -62,11 +62,16 @@ static void read_asks(struct looking *l, const struct json *j, const struct json
 	struct demand demand;
 	struct plan plan;
 	struct pod pod;
+	int rc;
 
 	pod_glance(j, object, &pod);
-	if (plan_read(pod_annotation(&pod, ANN_PLAN, a), a, &plan, NULL) == 0 &&
-		plan_demand(&plan, false, a, &demand, NULL) == 0)
+	rc = plan_read(pod_annotation(&pod, ANN_PLAN, a), a, &plan, NULL);
+	if (rc == 0)
+		rc = plan_demand(&plan, false, a, &demand, NULL);
+	if (rc == 0)
 		row->asks = pool_waiting_asks(&demand, &l->arena);
+	if (rc == ERR_NOMEM)
+		a->failed = true;
 }
 
 /* As the pod says it: what it asks, and what it was told last. */
@@ -109,6 +114,10 @@ static bool each(void *ctx, const struct json *j, const struct json_node *pod)
 	seen->namespaces[seen->n++] = text_hash64(kube_meta(j, pod).namespace);
 	if (l->rows)
 		note(l, j, pod);
+	/* Nobody is told half; for one that is too large to be read the others are not kept back.
+	 */
+	if (l->rows && l->scratch.failed && !l->scratch.full)
+		l->arena.failed = true;
 	return true;
 }
 

@@ -32,7 +32,9 @@ struct slice pool_waiting_asks(const struct demand *d, struct arena *a)
 		buf_str(&words, words.len ? ", " : "");
 		say_amount(&words, c, c->amount);
 	}
-	if (!words.failed)
+	if (words.failed)
+		a->failed = true;
+	else
 		ret = arena_slice(a, buf_as_slice(&words));
 	buf_release(&words);
 	return ret;

@@ -23,7 +23,7 @@ struct pool_waiting {
 	size_t place;      /* from 1, in the queue; 0: it has none, or nobody here knows */
 };
 
-/* What is asked, in words, in the arena; absent when memory is out. */
+/* What is asked, in words, in the arena; absent, and the arena has failed, when memory is out. */
 struct slice pool_waiting_asks(const struct demand *d, struct arena *a);
 /* As much of a sentence as is told, and no half a character. */
 struct slice pool_waiting_why(struct slice why);
