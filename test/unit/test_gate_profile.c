@@ -310,6 +310,43 @@ TEST(test_claims)
 	picture_release(&p);
 }
 
+/* The GPU on which shares are tried: fit, there, open, nobody's, of a UUID, the first of the
+ * largest.
+ */
+TEST(test_a_spare_gpu)
+{
+#define GPU(id, memory, more) "{\"id\":\"" id "\",\"memory\":" memory more "}"
+#define FIT ",\"fit\":true"
+#define SMALL GPU("GPU-small", "50", FIT)
+	static const struct {
+		const char *gpus, *spare;
+	} cases[] = {{"", NULL}, {SMALL, "GPU-small"}, {GPU("GPU-2", "90", FIT) "," SMALL, "GPU-2"},
+		{SMALL "," GPU("GPU-2", "90", FIT) "," GPU("GPU-3", "90", FIT), "GPU-2"},
+		{SMALL "," GPU("MIG-2", "90", FIT), "MIG-2"},
+		{SMALL "," GPU("gpu-2", "90", FIT), "GPU-small"},
+		{SMALL "," GPU("MIG2", "90", FIT), "GPU-small"},
+		{SMALL "," GPU("GPU-2", "90", ",\"fit\":false"), "GPU-small"},
+		{SMALL "," GPU("GPU-2", "90", FIT ",\"missing\":true"), "GPU-small"},
+		{SMALL "," GPU("GPU-2", "90", FIT ",\"closed\":\"unfit\""), "GPU-small"},
+		{SMALL "," GPU("GPU-1", "90", FIT), "GPU-small"}, {GPU("GPU-1", "90", FIT), NULL}};
+	struct picture p = {0};
+	struct err e = {0};
+	char text[2000];
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		(void)snprintf(text, sizeof(text), OBJECT("{\"gpus\":[%s],\"claims\":[%s]}"),
+			cases[i].gpus, CLAIM("a", ""));
+		if (picture_of(text, &p, &e) != 0)
+			fail_msg("case %zu: %s", i, e.msg);
+		if (!cases[i].spare)
+			assert_null(p.spare.id);
+		else
+			assert_string_equal(p.spare.id, cases[i].spare);
+		assert_true(p.spare.bytes == p.spare.of_bytes);
+	}
+	picture_release(&p);
+}
+
 /* Whose an address is, or why it is nobody's. */
 static const char *at(const struct picture *p, const char *address)
 {
@@ -376,4 +413,4 @@ TEST(test_no_addresses)
 
 TESTS_BETWEEN(set_up, tear_down, test_least, test_mode, test_usage, test_mps, test_names,
 	test_words, test_small_share, test_no_gpu, test_percent_is_as_it_was_asked, test_refused,
-	test_claims, test_addresses, test_no_addresses)
+	test_claims, test_a_spare_gpu, test_addresses, test_no_addresses)
