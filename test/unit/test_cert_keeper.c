@@ -689,7 +689,26 @@ TEST(makes_its_own_secret_anew)
 	assert_true(eventually(w, settled, 5000));
 }
 
+/* Who says nothing of how often gets a keeper that rests. */
+TEST(it_rests_by_default)
+{
+	struct world *w = *state;
+	size_t before = 0, now;
+
+	w->cfg.every_ms = 0;
+	keep(w, 1);
+	assert_true(api_wait(w->api, "GET", SECRETS "/poolgate-tls", 1));
+	now = api_seen_of(w->api, "GET", SECRETS "/poolgate-tls");
+	for (int i = 0; i < 10 && now != before; i++) {
+		before = now;
+		api_nap(300);
+		now = api_seen_of(w->api, "GET", SECRETS "/poolgate-tls");
+	}
+	assert_int_equal(now, before);
+}
+
 TESTS_BETWEEN(set_up, tear_down, makes_both_at_first, renews_at_two_thirds, leaves_a_young_pair,
 	rotates, two_rotate_at_once, two_start_at_once, the_ca_is_deleted_by_hand,
 	the_ca_is_found_behind_others, the_ca_is_found_nowhere, the_pair_is_deleted_by_hand,
-	a_bundle_is_taken_away, leaves_somebody_elses_secret, makes_its_own_secret_anew)
+	a_bundle_is_taken_away, leaves_somebody_elses_secret, makes_its_own_secret_anew,
+	it_rests_by_default)
