@@ -85,6 +85,15 @@ TEST(test_models_are_those_of_the_filter)
 
 TEST(test_who_is_barred_takes_no_place)
 {
+	/* what a pod that waits need not do is not said to it */
+	static const struct {
+		const char *of, *said;
+	} why[] = {{"the cap is used up; create the pod again when one has ended",
+			   "the cap is used up"},
+		{"a; ask for less, or create the pod again", "a; ask for less"},
+		{"a; ask for less or create the pod again", "a; ask for less"},
+		{"a, create the pod again", "a, "}, {"create the pod again later", ""},
+		{"a; create the pod", "a; create the pod"}};
 	struct pool_bound bound = {.policy = "small", .models = t4, .n_models = 1};
 	struct queue_world w = {.inventory = &pool.inv, .usage = &pool.use, .now_ms = 1000000};
 	struct queue_pod pods[3];
@@ -104,7 +113,7 @@ TEST(test_who_is_barred_takes_no_place)
 			.demand = &d[i],
 			.since_ms = (int64_t)i};
 	}
-	pods[0].barred = SLICE("the cap is used up; create the pod again when one has ended");
+	pods[0].barred = slice_of(why[0].of);
 	d[2].bound = &bound;
 	assert_int_equal(queue_decide(&w, pods, 3, true, &pool.arena, &round, &err), 0);
 	assert_int_equal(round.entries[0].verdict, QUEUE_BARRED);
@@ -113,10 +122,13 @@ TEST(test_who_is_barred_takes_no_place)
 	assert_int_equal(round.entries[2].verdict, QUEUE_START);
 	assert_string_equal(
 		pool.inv.servers[round.entries[2].where.holds[0].server].gpus[0].model, "t4");
-	buf_init(&b, 1000);
-	queue_say(&w, pods, 3, &round, 0, &b);
-	assert_string_equal(b.data, "the cap is used up");
-	buf_release(&b);
+	for (size_t i = 0; i < COUNT(why); i++) {
+		pods[0].barred = slice_of(why[i].of);
+		buf_init(&b, 1000);
+		queue_say(&w, pods, 3, &round, 0, &b);
+		assert_string_equal(b.data ? b.data : "", why[i].said);
+		buf_release(&b);
+	}
 }
 
 /* The oldest goes last where its policy says so, and who has a class goes by that. */

@@ -139,7 +139,7 @@ TEST(publishes_only_what_is_new)
 TEST(too_big)
 {
 	struct tls_identity *id = tls_identity_new();
-	char *big = calloc(1, TLS_FILE_MAX + 2);
+	char *big = calloc(1, TLS_FILE_MAX + 2), *most;
 	struct err err = {0};
 	assert_non_null(big);
 	memset(big, '\n', TLS_FILE_MAX + 1);
@@ -147,6 +147,15 @@ TEST(too_big)
 	assert_non_null(strstr(err.msg, "tls.crt"));
 	assert_int_equal(load(id, good.cert, big, &err), ERR_TOOBIG);
 	assert_non_null(strstr(err.msg, "tls.key"));
+	/* beside what is just as large as may be */
+	memcpy(big, good.cert, strlen(good.cert));
+	big[TLS_FILE_MAX] = '\0';
+	most = strdup(big);
+	assert_non_null(most);
+	big[TLS_FILE_MAX] = '\n';
+	assert_int_equal(load(id, most, big, &err), ERR_TOOBIG);
+	assert_non_null(strstr(err.msg, "tls.key"));
+	free(most);
 	free(big);
 	tls_identity_free(id);
 }
