@@ -29,20 +29,12 @@ static void list_words(struct buf *out, const char *const *words, size_t n, cons
 		buf_fmt(out, "%s%s", i == 0 ? "" : i + 1 == n ? last : ", ", words[i]);
 }
 
-/* ASCII letters alone, whatever the locale. */
-static bool same_letters(const char *a, const char *b, size_t len)
-{
-	return text_ieq((struct slice){a, len}, (struct slice){b, len});
-}
-
 /* The key that somebody wrote for this one: the same letters in another case. */
 static const struct yaml_node *misspelt(const struct yaml_node *map, const char *key)
 {
-	size_t len = strlen(key);
-
 	YAML_MEMBERS(map, k)
 	{
-		if (k->text.len == len && same_letters(k->text.at, key, len))
+		if (text_ieq(k->text, slice_of(key)))
 			return k;
 	}
 	return NULL;

@@ -3,21 +3,16 @@
  * them. */
 #include "base/yaml/yaml_number.h"
 
-#include "base/text.h"
-
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 /* A longer spelling is a string. Go would take it for a number; nobody writes one. */
 #define SPELLING_MAX 1000
-
-static bool digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
 
 /* Digits of a base, below 2^64. */
 static bool parse_digits(const char *s, unsigned base, uint64_t *ret)
@@ -27,7 +22,7 @@ static bool parse_digits(const char *s, unsigned base, uint64_t *ret)
 	for (; *s; s++) {
 		unsigned d;
 
-		if (digit(*s))
+		if (text_is_digit(*s))
 			d = (unsigned)(*s - '0');
 		else if (text_is_letter(*s))
 			d = (unsigned)((*s | 0x20) - 'a') + 10;
@@ -91,11 +86,11 @@ static bool float_syntax(const char *s)
 	size_t whole = 0, part = 0, exp = 0;
 
 	s += *s == '-' || *s == '+';
-	for (; digit(*s); s++)
+	for (; text_is_digit(*s); s++)
 		whole++;
 	if (*s == '.') {
 		s++;
-		for (; digit(*s); s++)
+		for (; text_is_digit(*s); s++)
 			part++;
 	}
 	if (whole + part == 0)
@@ -103,7 +98,7 @@ static bool float_syntax(const char *s)
 	if (*s == 'e' || *s == 'E') {
 		s++;
 		s += *s == '-' || *s == '+';
-		for (; digit(*s); s++)
+		for (; text_is_digit(*s); s++)
 			exp++;
 		if (exp == 0)
 			return false;
@@ -133,7 +128,7 @@ static void shorten(double v, bool single, struct shortest *ret)
 
 	*ret = (struct shortest){.minus = t[0] == '-', .exp = (int)strtol(e + 1, NULL, 10)};
 	for (const char *p = t; p < e && ret->n < (int)sizeof(ret->d); p++) {
-		if (digit(*p))
+		if (text_is_digit(*p))
 			ret->d[ret->n++] = *p;
 	}
 	while (ret->n > 1 && ret->d[ret->n - 1] == '0')
@@ -200,8 +195,8 @@ static bool set_float(const char *s, struct yaml_value *ret)
 static bool underscores_between_digits(struct slice s)
 {
 	for (size_t i = 0; i < s.len; i++) {
-		if (s.at[i] == '_' &&
-			(i == 0 || i + 1 == s.len || !digit(s.at[i - 1]) || !digit(s.at[i + 1])))
+		if (s.at[i] == '_' && (i == 0 || i + 1 == s.len || !text_is_digit(s.at[i - 1]) ||
+					      !text_is_digit(s.at[i + 1])))
 			return false;
 	}
 	return true;
