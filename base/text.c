@@ -189,7 +189,7 @@ bool text_dns_label(struct slice s)
 	for (size_t i = 0; i < s.len; i++) {
 		char c = s.at[i];
 
-		if (!text_is_lower(c) && !text_is_digit(c) && c != '-')
+		if (!text_is_lower_alnum(c) && c != '-')
 			return false;
 	}
 	return true;
@@ -203,7 +203,7 @@ bool text_dns_subdomain(struct slice s)
 		char c = s.at[i];
 		bool edge = i == 0 || i + 1 == s.len || s.at[i - 1] == '.' || s.at[i + 1] == '.';
 
-		if (!text_is_lower(c) && !text_is_digit(c) && (edge || (c != '-' && c != '.')))
+		if (!text_is_lower_alnum(c) && (edge || (c != '-' && c != '.')))
 			return false;
 	}
 	return true;

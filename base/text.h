@@ -46,6 +46,12 @@ static inline bool text_is_alnum(char c)
 	return text_is_letter(c) || text_is_digit(c);
 }
 
+/* Of a name as DNS and Kubernetes have it, whatever stands between. */
+static inline bool text_is_lower_alnum(char c)
+{
+	return text_is_lower(c) || text_is_digit(c);
+}
+
 /* An upper letter's lower one; everything else as it is. */
 static inline char text_to_lower(char c)
 {

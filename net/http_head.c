@@ -54,7 +54,7 @@ struct slice http_media_type(struct slice value)
 
 static bool in_host(char c)
 {
-	return text_is_lower(c) || text_is_digit(c) || c == '-' || c == '.';
+	return text_is_lower_alnum(c) || c == '-' || c == '.';
 }
 
 /* Names with letters, digits and '-' between single dots: a dot at the end would be another

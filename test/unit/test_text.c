@@ -396,6 +396,7 @@ TEST(letters_and_digits)
 		assert_int_equal(text_is_upper(c), large != NULL);
 		assert_int_equal(text_is_letter(c), small || large);
 		assert_int_equal(text_is_alnum(c), small || large || digit);
+		assert_int_equal(text_is_lower_alnum(c), small || digit);
 		assert_int_equal(text_to_lower(c), large ? lower[large - upper] : c);
 	}
 }

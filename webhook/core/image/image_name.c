@@ -8,11 +8,6 @@
 #define TAG_MAX 128
 #define DEFAULT_HOST SLICE("docker.io")
 
-static bool is_low(char c)
-{
-	return text_is_lower(c) || text_is_digit(c);
-}
-
 bool image_is_digest(struct slice s)
 {
 	if (s.len != IMAGE_DIGEST_LEN || !slice_starts(s, SLICE("sha256:")))
@@ -36,11 +31,12 @@ static bool host_is_good(struct slice host)
 	const char *colon = memchr(host.at, ':', host.len);
 	size_t name = colon ? (size_t)(colon - host.at) : host.len;
 
-	if (name == 0 || name > 253 || !is_low(host.at[0]) || !is_low(host.at[name - 1]) ||
+	if (name == 0 || name > 253 || !text_is_lower_alnum(host.at[0]) ||
+		!text_is_lower_alnum(host.at[name - 1]) ||
 		(colon && (host.len - name < 2 || host.len - name > 6)))
 		return false;
 	for (size_t i = 0; i < name; i++)
-		if (!is_low(host.at[i]) && host.at[i] != '-' && host.at[i] != '.')
+		if (!text_is_lower_alnum(host.at[i]) && host.at[i] != '-' && host.at[i] != '.')
 			return false;
 	for (size_t i = name + 1; i < host.len; i++)
 		if (host.at[i] < '0' || host.at[i] > '9')
@@ -59,12 +55,12 @@ static bool repository_is_good(struct slice s)
 	while (i < s.len) {
 		size_t from = i;
 
-		while (i < s.len && is_low(s.at[i]))
+		while (i < s.len && text_is_lower_alnum(s.at[i]))
 			i++;
 		if (i == from || i == s.len)
 			return i > from;
 		from = i;
-		while (i < s.len && s.at[i] == s.at[from] && !is_low(s.at[i]))
+		while (i < s.len && s.at[i] == s.at[from] && !text_is_lower_alnum(s.at[i]))
 			i++;
 		if (s.at[from] != '-' && (s.at[from] != '_' || i - from > 2) &&
 			((s.at[from] != '.' && s.at[from] != '/') || i - from > 1))

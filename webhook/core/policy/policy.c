@@ -27,20 +27,16 @@ const char *foreign_key_name(enum foreign_key k)
 
 /* ---- values ---- */
 
-static bool is_end(char c)
-{
-	return text_is_lower(c) || text_is_digit(c);
-}
-
 /* What is an object's name and a label's value. */
 static bool is_name(const char *s)
 {
 	size_t n = strlen(s);
 
-	if (n == 0 || n > NAME_MAX_LABEL || !is_end(s[0]) || !is_end(s[n - 1]))
+	if (n == 0 || n > NAME_MAX_LABEL || !text_is_lower_alnum(s[0]) ||
+		!text_is_lower_alnum(s[n - 1]))
 		return false;
 	for (size_t i = 0; i < n; i++)
-		if (!is_end(s[i]) && s[i] != '-' && s[i] != '.')
+		if (!text_is_lower_alnum(s[i]) && s[i] != '-' && s[i] != '.')
 			return false;
 	return true;
 }

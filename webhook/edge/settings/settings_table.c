@@ -40,7 +40,7 @@ static bool is_name(struct slice s)
 	for (size_t i = 0; i < s.len; i++) {
 		char c = s.at[i];
 
-		if (!text_is_lower(c) && !text_is_digit(c) && c != '-' && c != '.')
+		if (!text_is_lower_alnum(c) && c != '-' && c != '.')
 			return false;
 	}
 	return true;
