@@ -502,13 +502,23 @@ TEST(r7_when_others_were_first_it_is_placed_anew)
  * where nobody answers. */
 TEST(r7_behind_each_conflict_it_is_tried_at_once)
 {
+	struct api_reply conflict;
+	int64_t first_ms = 0;
+
 	put("a", OURS, STATUS(""));
-	for (int i = 0; i < 8; i++)
-		api_expect(api->pool->api, "PUT", SERVERS_PATH "/a/status", 409,
-			"{\"kind\":\"Status\",\"reason\":\"Conflict\",\"message\":\"x\",\"code\":"
-			"409}");
+	for (int i = 0; i < 6; i++) {
+		conflict = (struct api_reply){.delay_ms = 150};
+		api_status(&conflict, 409, "Conflict", "the object has been modified");
+		api_expect_reply(api->pool->api, "PUT", SERVERS_PATH "/a/status", &conflict);
+	}
 	run_with(PLAN_HALF);
+	for (size_t i = 1; i <= 6; i++) {
+		assert_true(api_wait(api->pool->api, "PUT", SERVERS_PATH "/a/status", i));
+		first_ms = first_ms ? first_ms : api_now_ms();
+		pool_api_status(api->pool, "a", STATUS(""));
+	}
 	assert_true(status_has(api, "a", ADOPTED, SOON));
+	assert_true(api_now_ms() - first_ms < SOON);
 	assert_true(adoptions_come(1));
 	assert_int_equal(pod_events(api, "NotAccounted"), 0);
 }
@@ -521,7 +531,8 @@ TEST(r7_how_often_a_claim_is_written_again)
 		int status;
 		const char *reason;
 		size_t most, events;
-	} answers[] = {{422, "Invalid", 0, 1}, {403, "Forbidden", 8, 0}};
+	} answers[] = {{422, "Invalid", 0, 1}, {403, "Forbidden", 8, 0},
+		{503, "ServiceUnavailable", 4, 0}};
 
 	for (size_t i = 0; i < COUNT(answers); i++) {
 		char body[128];

@@ -74,9 +74,15 @@ static bool fits_beside_kept(const struct adopt_edit *e, const struct server_obj
 	return server_claim_fits(&seen, &e->record->claim, (struct slice){0}, err) == 0;
 }
 
-static enum edit_result give_up(struct err *err, const char *server)
+/* Where nothing has changed meanwhile, the API server did not write what it was sent: that is no
+ * conflict, which is tried again at once. */
+static enum edit_result give_up(
+	const struct adopt_edit *e, const struct server_object *o, struct err *err)
 {
-	(void)err_set(err, ERR_CONFLICT, "the status of %s has changed meanwhile", server);
+	bool same = e->base && kube_version_number(slice_of(o->version)) == e->base;
+
+	(void)err_set(err, same ? ERR_IO : ERR_CONFLICT, "the status of %s has %s", o->name,
+		same ? "not been written" : "changed meanwhile");
 	return EDIT_GIVE_UP;
 }
 
@@ -98,7 +104,7 @@ static enum edit_result judge_record(
 	if ((again && !e->a->turn) || (at >= 0) != (e->seen != NULL) ||
 		(at >= 0 && (o->status.claims[at].take != e->seen->take ||
 				    o->status.claims[at].open != e->seen->open)))
-		return give_up(err, o->name);
+		return give_up(e, o, err);
 	if (at >= 0)
 		server_status_remove_claim(&o->status, (size_t)at);
 	if (!e->record)
@@ -107,7 +113,7 @@ static enum edit_result judge_record(
 	if (e->a->turn && !fits_beside_kept(e, o, again, a, err))
 		return EDIT_GIVE_UP;
 	if (!e->a->turn && !has_room(e, o))
-		return give_up(err, o->name);
+		return give_up(e, o, err);
 	if (!server_status_add_claim(&o->status, e->record, a)) {
 		(void)err_set(err, ERR_NOMEM, "out of memory for a claim");
 		return EDIT_GIVE_UP;
