@@ -36,7 +36,7 @@ OOM_WRAP := malloc calloc realloc reallocarray strdup strndup arena_alloc arena_
 # Programs whose threads wait by the clock for seconds, and which start no other program: test/unit/virtual_clock.c.
 CLOCK_OBJ := $(BUILD)/test/unit/virtual_clock.o
 CLOCK_BIN := $(patsubst %,$(BUILD)/test/unit/test_%,adopt claims claims_address claims_caps claims_gang claims_place claims_queue \
-	claims_show claims_unstarted cluster job_sizes kube kube_lease kube_watch leader ledger_kube ledger_kube_crowd ledger_kube_uid \
+	claims_show claims_unstarted cluster job_sizes kube kube_lease kube_watch leader ledger_kube ledger_kube_crowd ledger_kube_oom ledger_kube_uid \
 	ledger_memory_time policy_accounts policy_keeper policy_look pool_keeper pool_watch quota_look secret_sync server_keeper servers \
 	tls_secret usage_count usage_keeper virtual_clock waiting_look)
 UNIT_LIB_SRC := $(sort $(filter-out $(UNIT_SRC) test/unit/oom_%.c test/unit/virtual_clock.c,$(wildcard test/unit/*.c)))

@@ -16,6 +16,9 @@ static atomic_long count;
 static atomic_bool failed, all_after;
 /* Of threads of this name alone. NULL: of all. */
 static const char *_Atomic only;
+/* Or of this one alone. */
+static atomic_bool here;
+static _Thread_local bool is_here;
 
 void oom_begin(long n, enum oom_extent extent)
 {
@@ -24,6 +27,15 @@ void oom_begin(long n, enum oom_extent extent)
 	atomic_store(&failed, false);
 	atomic_store(&all_after, extent == OOM_ALL_AFTER);
 	atomic_store(&only, NULL);
+	atomic_store(&here, false);
+	atomic_store(&first, n);
+}
+
+void oom_begin_here(long n, enum oom_extent extent)
+{
+	oom_begin(-1, extent);
+	is_here = true;
+	atomic_store(&here, true);
 	atomic_store(&first, n);
 }
 
@@ -40,6 +52,8 @@ static bool counts(void)
 	const char *name = atomic_load(&only);
 	char own[16] = "";
 
+	if (atomic_load(&here))
+		return is_here;
 	return !name || (pthread_getname_np(pthread_self(), own, sizeof(own)) == 0 &&
 				strcmp(own, name) == 0);
 }

@@ -18,6 +18,8 @@ void oom_begin(long n, enum oom_extent extent);
 /* The same, of the allocations of threads of that name alone, which is borrowed: others play
  * something for them. */
 void oom_begin_in(const char *thread, long n, enum oom_extent extent);
+/* The same, of the calling thread's alone. */
+void oom_begin_here(long n, enum oom_extent extent);
 /* No more fail. Has one since oom_begin()? */
 bool oom_end(void);
 /* Has one failed since oom_begin()? Goes on. */

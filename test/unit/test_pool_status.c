@@ -56,6 +56,24 @@ TEST(sums_and_models)
 	free(text);
 }
 
+/* A GPU one byte short of its MB, beside one that is promised twice. */
+TEST(bytes)
+{
+	struct pool_status s;
+	struct pool_view v;
+	struct pool p;
+	struct err err;
+
+	pool_init(&p, "a t4:100 t4:50/60");
+	p.inv.servers[0].gpus[0].bytes--;
+	v = (struct pool_view){.inventory = p.inv, .usage = p.use};
+	assert_int_equal(pool_status_of(&v, &p.arena, &s, &err), 0);
+	assert_int_equal(s.all.memory, 149);
+	assert_int_equal(s.all.free, 99);
+	assert_int_equal(s.all.largest, 99);
+	pool_release(&p);
+}
+
 /* More models than are listed stand in the sums all the same. */
 TEST(many_models)
 {
@@ -86,4 +104,4 @@ TEST(no_memory)
 	arena_release(&a);
 }
 
-TESTS(nothing, sums_and_models, many_models, no_memory)
+TESTS(nothing, sums_and_models, bytes, many_models, no_memory)

@@ -493,14 +493,20 @@ TEST(test_source_changes)
 	assert_true(comes("ml", CLIENT, "{\"client.yaml\":\"WQ==\"}"));
 }
 
-/* And not when its namespace is looked at again, which is minutes later. */
+/* Whichever of them does, and not when its namespace is looked at again, which is minutes later. */
 TEST(test_source_changes_at_once)
 {
 	w.cfg.recheck_ms = 10 * SOON;
 	begin_filled();
 	put("kube-system", "bitfusion-secret", "{}",
-		"{\"ca.crt\":\"bmV3\",\"client.yaml\":\"WQ==\"}");
+		"{\"ca.crt\":\"bmV3\",\"client.yaml\":\"WQ==\",\"servers.conf\":\"Uw==\"}");
 	assert_true(comes("ml", CA, "{\"ca.crt\":\"bmV3\"}"));
+	put("kube-system", "bitfusion-secret", "{}",
+		"{\"ca.crt\":\"bmV3\",\"client.yaml\":\"bmV3\",\"servers.conf\":\"Uw==\"}");
+	assert_true(comes("ml", CLIENT, "{\"client.yaml\":\"bmV3\"}"));
+	put("kube-system", "bitfusion-secret", "{}",
+		"{\"ca.crt\":\"bmV3\",\"client.yaml\":\"bmV3\",\"servers.conf\":\"bmV3\"}");
+	assert_true(comes("ml", CONF, "{\"servers.conf\":\"bmV3\"}"));
 }
 
 /* What a Secret's key holds, in base64. */

@@ -138,6 +138,28 @@ TEST(what_is_long_does_not_wait)
 	pair_close(&p);
 }
 
+/* Where something waits, less room is left. */
+TEST(what_does_not_fit_beside_it_takes_it_along)
+{
+	char text[TLS_HOLD_MAX] = "headers", *more = text + 7;
+	size_t n;
+	struct pair p;
+
+	memset(more, 'x', sizeof(text) - 8);
+	pair_open(&p);
+	tls_hold_next(&p.hold);
+	assert_int_equal(gnutls_record_send(p.server, text, 7), 7);
+	assert_int_equal(arrived(&p), -1);
+	/* a record that would have had room alone */
+	n = TLS_HOLD_MAX - p.hold.n;
+	more[n] = '\0';
+	tls_hold_next(&p.hold);
+	assert_int_equal(gnutls_record_send(p.server, more, n), n);
+	assert_true(arrived(&p) > 0);
+	expect(&p, text);
+	pair_close(&p);
+}
+
 /* The closing alert takes along what still waits. */
 TEST(a_goodbye_lets_it_go)
 {
@@ -189,4 +211,5 @@ TEST(full_socket)
 	free(got);
 }
 
-TESTS(headers_leave_with_the_body, what_is_long_does_not_wait, a_goodbye_lets_it_go, full_socket)
+TESTS(headers_leave_with_the_body, what_is_long_does_not_wait,
+	what_does_not_fit_beside_it_takes_it_along, a_goodbye_lets_it_go, full_socket)

@@ -71,6 +71,12 @@ static void says(const char *expected)
 	buf_release(&out);
 }
 
+TEST(nothing_is_seen)
+{
+	end();
+	says("others 0 0; pool 0 0 0 0");
+}
+
 TEST(counts_what_comes_after_the_first_look)
 {
 	look(OPEN("01:00:00", "100 50 0 0") " art 50 5 T4\n");
@@ -188,6 +194,6 @@ TEST(so_many_are_kept)
 	buf_release(&out);
 }
 
-TESTS_BETWEEN(set_up, tear_down, counts_what_comes_after_the_first_look, ends_of_periods_count_once,
-	servers_come_and_go, a_clock_that_is_behind, folded_rows, counts_until_now, what_is_used,
-	so_many_are_kept)
+TESTS_BETWEEN(set_up, tear_down, nothing_is_seen, counts_what_comes_after_the_first_look,
+	ends_of_periods_count_once, servers_come_and_go, a_clock_that_is_behind, folded_rows,
+	counts_until_now, what_is_used, so_many_are_kept)

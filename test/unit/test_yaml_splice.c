@@ -67,6 +67,9 @@ TEST(edits)
 		{"a: 1\nb: 2", REMOVE("/b"), "a: 1"},
 		{"a: 1\nb: |\n  x", ADD("/c", "3"), "a: 1\nb: |-\n  x\nc: 3"},
 		{"a: 1\nb: |+\n  x", ADD("/c", "3"), "a: 1\nb: |-\n  x\nc: 3"},
+		{"a: 1\nb: |\n  x\n  ", ADD("/c", "3"), "a: 1\nb: |\n  x\nc: 3\n  "},
+		{"a: 1\nb: |\n  x\n   ", ADD("/c", "3"), "a: 1\nb: |-\n  x\n   \nc: 3"},
+		{"a: 1\nb: |", ADD("/c", "3"), "a: 1\nb: |-\nc: 3"},
 		{"a:\n- b: >-\n   x", ADD("/a/-", "3"), "a:\n- b: >-\n   x\n- 3"},
 		/* block scalars and the empty lines behind them */
 		{"a: |\n  x\n\n\nb: 1\n", ADD("/c", "3") "," REMOVE("/b"), "a: |\n  x\n\n\nc: 3\n"},

@@ -3,6 +3,7 @@
 #include "webhook/cluster/secrets/tls_secret.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "certs/certs_files.h"
@@ -179,7 +180,6 @@ static int64_t look(void *ctx, struct duty *d)
 struct tls_secret *tls_secret_start(const struct tls_secret_config *cfg, struct err *err)
 {
 	struct tls_secret *t = calloc(1, sizeof(*t));
-	struct buf name;
 
 	if (!t) {
 		err_set(err, ERR_NOMEM, "out of memory");
@@ -187,15 +187,10 @@ struct tls_secret *tls_secret_start(const struct tls_secret_config *cfg, struct 
 	}
 	t->cfg = *cfg;
 	pthread_mutex_init(&t->lock, NULL);
-	buf_init(&name, NAME_MAX_BYTES - sizeof(", tls.crt"));
-	buf_fmt(&name, "Secret %s/%s", cfg->namespace, cfg->name);
-	for (int i = 0; i < 2 && name.data; i++) {
-		char *to = i == 0 ? t->cert_name : t->key_name;
-
-		memcpy(to, name.data, name.len);
-		memcpy(to + name.len, i == 0 ? ", tls.crt" : ", tls.key", sizeof(", tls.crt"));
-	}
-	buf_release(&name);
+	(void)snprintf(t->cert_name, sizeof(t->cert_name), "Secret %s/%s, tls.crt", cfg->namespace,
+		cfg->name);
+	(void)snprintf(t->key_name, sizeof(t->key_name), "Secret %s/%s, tls.key", cfg->namespace,
+		cfg->name);
 	if (start_watch(t, err) == 0)
 		t->look = duty_start("tls-secret", look, t, err);
 	if (!t->look) {

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test: what the shared ledger (ledger_kube, servers_commit, servers_picture) answers where one
+ * allocation fails: what it would have answered with memory, or that it has none, and then nothing
+ * of it stands. The store aborts when a GPU is promised twice. Only the caller's allocations fail.
+ * Linked with --wrap for malloc, calloc and realloc. */
+#include "base/clock.h"
+#include "test/unit/ledger_fixture.h"
+#include "test/unit/oom_wrap.h"
+#include "test/unit/test.h"
+
+/* Two whole GPUs of two servers. */
+#define BOTH "app c 2 100%"
+
+static struct ledger_fixture fix;
+/* Of the call whose allocations fail. */
+static struct arena used;
+static struct demand demand;
+static struct claim_ask ask;
+
+FIXTURE(set_up)
+{
+	ledger_fixture_init(&fix);
+	arena_init(&used, 1 << 22);
+	return 0;
+}
+
+FIXTURE(tear_down)
+{
+	arena_release(&used);
+	ledger_fixture_release(&fix);
+	return 0;
+}
+
+static void asks(const char *uid, const char *text)
+{
+	demand_init(&demand, &fix.a, text, NULL, NULL, false);
+	ask = (struct claim_ask){.uid = slice_of(uid),
+		.namespace = SLICE("lab"),
+		.name = slice_of(uid),
+		.demand = &demand,
+		.plan_hash = 5,
+		.grace_s = 7,
+		.deadline_ms = clock_ms() + 5000};
+	arena_release(&used);
+	arena_init(&used, 1 << 22);
+	fix.answer = (struct claim_answer){0};
+	err_clear(&fix.e);
+}
+
+/* One call whose n-th allocation fails. */
+static int take(long n, bool *ret_failed)
+{
+	struct ledger *l = fix.r.ledger;
+	int rc;
+
+	oom_begin_here(n, OOM_ONE);
+	rc = l->ops->take(l, &ask, &used, &fix.answer, &fix.e);
+	*ret_failed = oom_end();
+	return rc;
+}
+
+/* A yes is whole; a no says why, and only that there is no memory. */
+static void check(long n, int rc, bool failed)
+{
+	if (rc == 0)
+		for (size_t i = 0; i < 2; i++) {
+			const struct claim_part *p = &fix.answer.parts[i];
+
+			assert_int_equal(fix.answer.n_parts, 2);
+			assert_string_equal(p->server, i == 0 ? "a" : "b");
+			assert_string_equal(p->gpu, "gpu-0");
+			assert_int_equal(p->bytes, 16000 * MB);
+		}
+	else if (rc != ERR_NOMEM || (int)fix.e.code != rc || fix.e.msg[0] == '\0' || !failed)
+		fail_msg("%ld: %d, \"%s\"", n, rc, fix.e.msg);
+}
+
+TEST(a_claim_that_is_taken)
+{
+	bool failed = true;
+
+	ledger_fixture_begin_with(&fix, "ab");
+	for (long n = 0; failed; n++) {
+		char uid[32];
+		int rc;
+
+		(void)snprintf(uid, sizeof(uid), "u%ld", n);
+		asks(uid, BOTH);
+		rc = take(n, &failed);
+		check(n, rc, failed);
+		if (rc == 0) {
+			assert_int_equal(kube_store_claims(fix.store, "a", uid), 1);
+			assert_int_equal(kube_store_claims(fix.store, "b", uid), 1);
+			ledger_undo(&fix, fix.answer.ticket);
+		}
+		if (!kube_store_wait_claims(fix.store, NULL, NULL, 0))
+			fail_msg("%ld: a claim stays", n);
+	}
+}
+
+TEST(a_claim_that_stands)
+{
+	bool failed = true;
+
+	ledger_fixture_begin_with(&fix, "ab");
+	ledger_must_take(&fix, "u1", BOTH);
+	for (long n = 0; failed; n++) {
+		asks("u1", BOTH);
+		check(n, take(n, &failed), failed);
+		assert_int_equal(fix.answer.ticket, 0);
+		assert_int_equal(kube_store_claims(fix.store, "a", "u1"), 1);
+		assert_int_equal(kube_store_claims(fix.store, "b", "u1"), 1);
+	}
+}
+
+/* A refusal may say less. */
+TEST(a_pool_that_is_full)
+{
+	bool failed = true;
+
+	ledger_fixture_begin_with(&fix, "ab");
+	ledger_must_take(&fix, "u1", BOTH);
+	for (long n = 0; failed; n++) {
+		int rc;
+
+		asks("u2", BOTH);
+		rc = take(n, &failed);
+		if (rc != ERR_NOMEM || !failed)
+			ASSERT_REFUSED(&fix, rc, "NoCapacity");
+		assert_true(fix.e.msg[0] != '\0');
+		assert_int_equal(kube_store_claims(fix.store, NULL, "u2"), 0);
+	}
+}
+
+TEST(whether_it_could_ever)
+{
+	struct ledger *l;
+	bool failed = true;
+
+	ledger_fixture_begin_with(&fix, "ab");
+	l = fix.r.ledger;
+	ledger_must_take(&fix, "u1", BOTH);
+	for (size_t i = 0; i < 2; i++, failed = true)
+		for (long n = 0; failed; n++) {
+			int rc;
+
+			asks("u2", i == 0 ? BOTH : "app c 3 100%");
+			oom_begin_here(n, OOM_ONE);
+			rc = l->ops->could_ever(l, &ask, &used, &fix.e);
+			failed = oom_end();
+			if (rc != (i == 0 ? 0 : ERR_REFUSED) && !(failed && rc == ERR_NOMEM))
+				fail_msg("%ld: %d, \"%s\"", n, rc, fix.e.msg);
+			assert_true(rc == 0 || fix.e.msg[0] != '\0');
+		}
+}
+
+static void check_view(const struct pool_view *v, bool with_claims)
+{
+	assert_int_equal(v->inventory.n_servers, 2);
+	assert_int_equal(v->inventory.n_gpus, 2);
+	assert_string_equal(v->inventory.servers[0].name, "a");
+	assert_string_equal(v->inventory.servers[1].name, "b");
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(v->usage.claimed[i], 16000 * MB);
+		assert_int_equal(v->usage.pending[i], 16000 * MB);
+		assert_int_equal(v->usage.n_claims[i], 1);
+	}
+	assert_int_equal(v->n_claims, with_claims ? 1 : 0);
+	if (with_claims) {
+		assert_string_equal(v->claims[0].key, "u1");
+		assert_int_equal(v->claims[0].n_parts, 2);
+	}
+}
+
+TEST(a_picture_of_the_pool)
+{
+	struct ledger *l;
+
+	ledger_fixture_begin_with(&fix, "ab");
+	l = fix.r.ledger;
+	ledger_must_take(&fix, "u1", BOTH);
+	for (int with_claims = 0; with_claims < 2; with_claims++) {
+		bool failed = true;
+
+		for (long n = 0; failed; n++) {
+			struct pool_view v;
+			int rc;
+
+			asks("u2", BOTH);
+			oom_begin_here(n, OOM_ONE);
+			rc = l->ops->view(l, with_claims, &used, &v, &fix.e);
+			failed = oom_end();
+			if (rc == 0)
+				check_view(&v, with_claims);
+			else if (rc != ERR_NOMEM || !failed || fix.e.msg[0] == '\0')
+				fail_msg("%ld: %d, \"%s\"", n, rc, fix.e.msg);
+		}
+	}
+}
+
+TESTS_BETWEEN(set_up, tear_down, a_claim_that_is_taken, a_claim_that_stands, a_pool_that_is_full,
+	whether_it_could_ever, a_picture_of_the_pool)
