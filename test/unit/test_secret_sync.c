@@ -814,6 +814,26 @@ TEST(test_a_pool_that_cannot_be_read)
 	assert_int_equal(api_left(w.pool->api), 0);
 }
 
+/* A claim that the watch does not tell of has come since. */
+TEST(test_a_picture_that_is_behind)
+{
+	struct pool_api_server *a = &w.pool->server[0];
+
+	w.cfg.remove_after_ms = 1000;
+	begin_filled();
+	assert_true(record_comes("ml"));
+	claims(STATUS(""));
+	api_nap(300);
+	api_lock(w.pool->api);
+	free(a->status);
+	a->status = fixture_quotes(STATUS(CLAIM("2", "ml", "pending")));
+	a->version = ++w.pool->version;
+	api_unlock(w.pool->api);
+	api_nap(2 * LONG);
+	assert_int_equal(copies("ml"), 3);
+	assert_string_equal(w.record, "ml");
+}
+
 TEST(test_somebody_writes_in_between)
 {
 	w.meddle = true;
@@ -882,4 +902,5 @@ TESTS_BETWEEN(set_up, tear_down, test_filled_and_emptied, test_source_changes,
 	test_404_of_something_in_between, test_never_in_these, test_next_leader,
 	test_a_record_that_cannot_be_written, test_somebody_deletes_in_between,
 	test_record_is_read_seldom, test_two_leaders, test_no_record_no_copy,
-	test_a_pool_that_cannot_be_read, test_somebody_writes_in_between, test_gate)
+	test_a_pool_that_cannot_be_read, test_a_picture_that_is_behind,
+	test_somebody_writes_in_between, test_gate)
