@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test: what the shared ledger (ledger_kube, servers_commit, servers_picture) answers where one
- * allocation fails: what it would have answered with memory, or that it has none, and then nothing
- * of it stands. The store aborts when a GPU is promised twice. Only the caller's allocations fail.
- * Linked with --wrap for malloc, calloc and realloc. */
+/* test: what the shared ledger (ledger_kube, servers_commit, servers_picture, servers_room) answers
+ * where one allocation fails: what it would have answered with memory, or that it has none, and
+ * then nothing of it stands. The store aborts when a GPU is promised twice. Only the caller's
+ * allocations fail. Linked with --wrap for malloc, calloc and realloc. */
 #include "base/clock.h"
 #include "test/unit/ledger_fixture.h"
 #include "test/unit/oom_wrap.h"
@@ -198,5 +198,122 @@ TEST(a_picture_of_the_pool)
 	}
 }
 
+/* ---- what the watch tells ---- */
+
+/* The picture is as it should be: u1 holds a and b, and of server z, which has so many GPUs, there
+ * may be nothing yet. */
+static void look(size_t others, size_t gpus, bool exactly)
+{
+	struct ledger *l = fix.r.ledger;
+	struct pool_view v;
+	int rc;
+
+	asks("u2", BOTH);
+	rc = l->ops->view(l, true, &used, &v, &fix.e);
+	if (rc != 0 && !exactly) {
+		assert_int_equal(rc, ERR_NOMEM);
+		return;
+	}
+	assert_int_equal(rc, 0);
+	if (exactly)
+		assert_int_equal(v.inventory.n_gpus, others + gpus);
+	for (size_t i = 0; i < v.inventory.n_servers; i++) {
+		const struct gpu_server *server = &v.inventory.servers[i];
+		bool comes = *server->name == 'z';
+
+		if (!comes || exactly)
+			assert_int_equal(server->n_gpus, comes ? gpus : 1);
+		for (size_t k = 0; k < server->n_gpus; k++)
+			assert_int_equal(v.usage.claimed[server->first_gpu + k],
+				*server->name <= 'b' ? 16000 * MB : 0);
+	}
+}
+
+static bool tell(enum kube_change what, const char *text, long n, bool *io_failed)
+{
+	struct json j = {0};
+	char *copy = NULL;
+	bool good;
+
+	assert_int_equal(json_read_copy(&j, text, strlen(text), 10000, &copy, &fix.e), 0);
+	oom_begin_here(n, OOM_ONE);
+	good = servers_watch_app.change(fix.r.servers, what, &j, json_root(&j));
+	*io_failed = oom_end() || *io_failed;
+	json_release(&j);
+	free(copy);
+	return good;
+}
+
+/* Told again, as when the list is made anew, it is all there. */
+static void told(enum kube_change what, const char *text, size_t others, size_t gpus, long n,
+	bool *io_failed)
+{
+	bool good = tell(what, text, n, io_failed), again = false;
+
+	look(others, gpus, false);
+	if (!good && !tell(what, text, -1, &again))
+		fail_msg("%ld: not taken again", n);
+	/* A review looks at what is there first. */
+	ledger_must_take(&fix, "u1", BOTH);
+	look(others, gpus, true);
+}
+
+static char *server_text(unsigned gpus)
+{
+	char *text;
+
+	kube_store_server(fix.store, "z", gpus, 16000, "");
+	text = kube_store_text(fix.store, "z");
+	assert_non_null(text);
+	return text;
+}
+
+static void begin_told(const char *letters)
+{
+	ledger_fixture_begin_with(&fix, letters);
+	ledger_must_take(&fix, "u1", BOTH);
+	kube_store_hush(fix.store);
+}
+
+TEST(a_server_that_comes_and_goes)
+{
+	bool failed = true;
+	char *one, *three;
+
+	begin_told("ab");
+	for (long n = 0; failed; n++) {
+		failed = false;
+		one = server_text(1);
+		three = server_text(3);
+		told(KUBE_PUT, one, 2, 1, n, &failed);
+		told(KUBE_PUT, three, 2, 3, n, &failed);
+		told(KUBE_GONE, three, 2, 0, n, &failed);
+		kube_store_remove(fix.store, "z");
+		free(one);
+		free(three);
+	}
+}
+
+/* Nine servers fill the first lists; with as many GPUs as it may have, the tenth has each of them
+ * grow. */
+TEST(lists_that_grow)
+{
+	bool failed = true;
+
+	for (long n = 0; failed; n++) {
+		char *text;
+
+		if (n > 0) {
+			ledger_fixture_release(&fix);
+			ledger_fixture_init(&fix);
+		}
+		failed = false;
+		begin_told("abcdefghi");
+		text = server_text(64);
+		told(KUBE_PUT, text, 9, 64, n, &failed);
+		free(text);
+	}
+}
+
 TESTS_BETWEEN(set_up, tear_down, a_claim_that_is_taken, a_claim_that_stands, a_pool_that_is_full,
-	whether_it_could_ever, a_picture_of_the_pool)
+	whether_it_could_ever, a_picture_of_the_pool, a_server_that_comes_and_goes, lists_that_grow)
