@@ -200,7 +200,7 @@ TEST(a_picture_of_the_pool)
 
 /* ---- what the watch tells ---- */
 
-/* The picture is as it should be: u1 holds a and b, and of server z, which has so many GPUs, there
+/* The picture is as it should be: u1 holds a and b, and of server 0, which has so many GPUs, there
  * may be nothing yet. */
 static void look(size_t others, size_t gpus, bool exactly)
 {
@@ -219,13 +219,15 @@ static void look(size_t others, size_t gpus, bool exactly)
 		assert_int_equal(v.inventory.n_gpus, others + gpus);
 	for (size_t i = 0; i < v.inventory.n_servers; i++) {
 		const struct gpu_server *server = &v.inventory.servers[i];
-		bool comes = *server->name == 'z';
+		bool comes = *server->name == '0';
 
+		if (i > 0 && strcmp(server[-1].name, server->name) >= 0)
+			fail_msg("%s stands before %s", server[-1].name, server->name);
 		if (!comes || exactly)
 			assert_int_equal(server->n_gpus, comes ? gpus : 1);
 		for (size_t k = 0; k < server->n_gpus; k++)
 			assert_int_equal(v.usage.claimed[server->first_gpu + k],
-				*server->name <= 'b' ? 16000 * MB : 0);
+				!comes && *server->name <= 'b' ? 16000 * MB : 0);
 	}
 }
 
@@ -262,8 +264,8 @@ static char *server_text(unsigned gpus)
 {
 	char *text;
 
-	kube_store_server(fix.store, "z", gpus, 16000, "");
-	text = kube_store_text(fix.store, "z");
+	kube_store_server(fix.store, "0", gpus, 16000, "");
+	text = kube_store_text(fix.store, "0");
 	assert_non_null(text);
 	return text;
 }
@@ -288,7 +290,7 @@ TEST(a_server_that_comes_and_goes)
 		told(KUBE_PUT, one, 2, 1, n, &failed);
 		told(KUBE_PUT, three, 2, 3, n, &failed);
 		told(KUBE_GONE, three, 2, 0, n, &failed);
-		kube_store_remove(fix.store, "z");
+		kube_store_remove(fix.store, "0");
 		free(one);
 		free(three);
 	}
