@@ -89,18 +89,20 @@ TEST(duties_that_cannot_start)
 			does_not_start(&duties[i], n);
 }
 
-/* Of the parts that claims are made of one is missing. */
+/* Of the parts that claims are made of one is missing, or the duty or the watch of pods, which are
+ * begun last. */
 TEST(claims_without_a_part)
 {
 	static struct claims_config cfg;
 	const struct leader_duty duty = claims_duty(&cfg);
 
 	cfg.metrics = metrics;
-	for (long n = 0; n < 5; n++) {
+	cfg.servers = servers;
+	for (long n = 0; n < 7; n++) {
 		struct err err = {0};
 		void *running = NULL;
 
-		oom_begin(n, OOM_ONE);
+		oom_begin_here(n, OOM_ONE);
 		assert_int_equal(duty.start(duty.ctx, &running, &err), ERR_NOMEM);
 		assert_true(oom_end());
 		assert_non_null(strstr(err.msg, "out of memory"));

@@ -26,7 +26,6 @@ struct usage_count {
 	bool told; /* that the API server does not answer us */
 	/* The look's: no lock. */
 	struct arena name;
-	bool failed;
 };
 
 /* ---- counting ---- */
@@ -46,8 +45,7 @@ static bool see(void *ctx, const struct server_object *o)
 {
 	struct usage_count *u = ctx;
 
-	u->failed = !usage_meter_see(u->meter, o, kube_wall_ms(u->cfg.kube) / 1000) || u->failed;
-	return !u->failed;
+	return usage_meter_see(u->meter, o, kube_wall_ms(u->cfg.kube) / 1000);
 }
 
 static int64_t every(const struct usage_count *u)
@@ -63,7 +61,6 @@ static int64_t look(void *ctx, struct duty *d)
 	(void)d;
 	if (!servers_synced(u->cfg.servers))
 		return every(u);
-	u->failed = false;
 	servers_each(u->cfg.servers, see, u);
 	(void)pthread_mutex_lock(&u->lock);
 	usage_meter_end(u->meter, policy_named, u);
