@@ -19,7 +19,7 @@ print-objects:
 print-unit-objects:
 	@echo $(UNIT_LIB_OBJ)
 print-oom:
-	@echo $(OOM_WRAP:%=-Wl,--wrap=%) $(OOM_OBJ) $(UNIT_LIB_OBJ) $(CMOCKA_LIBS)
+	@echo $(OOM_WRAP:%=-Wl,--wrap=%) $(OOM_OBJ) $(if $(filter %/$(PROGRAM),$(CLOCK_BIN)),$(CLOCK_OBJ)) $(UNIT_LIB_OBJ) $(CMOCKA_LIBS)
 print-pool-watch:
 	@echo $(POOL_WATCH_WRAP) $(BUILD)/test/unit/test_pool_watch.o $(UNIT_LIB_OBJ) $(CMOCKA_LIBS)
 print-sim:
