@@ -62,12 +62,6 @@ int base64_decode(struct slice text, struct buf *out, struct err *err)
 			return wrong(out, before, i, err);
 		n = 0;
 		bits = 0;
-		if (pads == 0)
-			continue;
-		while (i + 1 < text.len && (text.at[i + 1] == '\n' || text.at[i + 1] == '\r'))
-			i++;
-		if (i + 1 < text.len)
-			return wrong(out, before, i + 1, err);
 	}
 	if (n != 0)
 		return wrong(out, before, text.len, err);

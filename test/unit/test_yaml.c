@@ -459,6 +459,20 @@ TEST(walks)
 	assert_int_equal(n, 6);
 }
 
+TEST(what_is_no_scalar_means_nothing)
+{
+	static const char *const cases[] = {"{a: 1}", "- 1\n"};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct yaml_value v;
+		struct err err = {0};
+
+		assert_int_equal(
+			yaml_meaning(doc_of(slice_of(cases[i]))->root, &v, &err), ERR_INVALID);
+		assert_non_null(strstr(err.msg, "expected a single value"));
+	}
+}
+
 TEST(places)
 {
 	struct yaml_node *root = doc_of(SLICE("a/b:\n- x~y:\n    yes: here\n"))->root;
@@ -577,5 +591,5 @@ TEST(plain_safe)
 }
 
 TESTS_BETWEEN(set_up, tear_down, scalars_mean, number_of_any_length, to_json, as_deep_as_is_read,
-	not_to_json, merge_bomb, refused, limits, walks, places, found, found_in_json,
-	finds_through, plain_safe)
+	not_to_json, merge_bomb, refused, limits, walks, what_is_no_scalar_means_nothing, places,
+	found, found_in_json, finds_through, plain_safe)
