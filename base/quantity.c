@@ -22,7 +22,7 @@ static struct slice take_digits(struct slice *rest)
 {
 	struct slice digits = {rest->at, 0};
 
-	while (digits.len < rest->len && rest->at[digits.len] >= '0' && rest->at[digits.len] <= '9')
+	while (digits.len < rest->len && text_is_digit(rest->at[digits.len]))
 		digits.len++;
 	*rest = (struct slice){rest->at + digits.len, rest->len - digits.len};
 	return digits;

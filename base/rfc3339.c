@@ -3,6 +3,8 @@
  * machine. */
 #include "base/rfc3339.h"
 
+#include "base/text.h"
+
 #define MS_PER_DAY INT64_C(86400000)
 #define DAYS_PER_ERA 146097 /* 400 years of the Gregorian calendar */
 #define DAYS_TO_1970 719468 /* from 0000-03-01, where an era begins */
@@ -64,7 +66,7 @@ static bool digits(struct slice *rest, size_t n, char after, int64_t *ret)
 	if (rest->len < n + (after != '\0'))
 		return false;
 	for (size_t i = 0; i < n; i++) {
-		if (rest->at[i] < '0' || rest->at[i] > '9')
+		if (!text_is_digit(rest->at[i]))
 			return false;
 		value = value * 10 + (rest->at[i] - '0');
 	}

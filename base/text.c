@@ -30,7 +30,7 @@ bool text_u64(struct slice s, uint64_t max, uint64_t *ret)
 
 static bool take_digit(struct slice *s, uint64_t *ret)
 {
-	if (s->len == 0 || s->at[0] < '0' || s->at[0] > '9')
+	if (s->len == 0 || !text_is_digit(s->at[0]))
 		return false;
 	*ret = (uint64_t)(s->at[0] - '0');
 	*s = (struct slice){s->at + 1, s->len - 1};

@@ -43,7 +43,7 @@ static bool is_dns(struct slice s)
 			return false;
 		if (!dot) {
 			for (size_t i = 0; i < label.len; i++)
-				digits = digits && label.at[i] >= '0' && label.at[i] <= '9';
+				digits = digits && text_is_digit(label.at[i]);
 			return !digits;
 		}
 		s.len -= label.len + 1;
@@ -59,11 +59,8 @@ int certs_names_dns(struct certs_names *names, struct slice name, struct err *er
 	if (!name.at || name.len == 0 || name.len > CERTS_DNS_MAX)
 		return err_set(err, ERR_INVALID, "a DNS name of %zu octets; 1 to %d are accepted",
 			name.len, CERTS_DNS_MAX);
-	for (size_t i = 0; i < name.len; i++) {
-		char c = name.at[i];
-
-		n.text[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-	}
+	for (size_t i = 0; i < name.len; i++)
+		n.text[i] = text_to_lower(name.at[i]);
 	if (is_dns((struct slice){n.text, name.len}))
 		return add(names, &n, err);
 	if (memchr(n.text, '\0', name.len) == NULL &&

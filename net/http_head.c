@@ -83,7 +83,7 @@ bool https_url_read(struct slice text, struct https_url *ret)
 	if (!host_is_plain(ret->host))
 		return false;
 	if (i < text.len && text.at[i] == ':') {
-		for (port = ++i; i < text.len && text.at[i] >= '0' && text.at[i] <= '9';)
+		for (port = ++i; i < text.len && text_is_digit(text.at[i]);)
 			i++;
 		if (i == port || text.at[port] == '0' ||
 			!text_u64((struct slice){text.at + port, i - port}, 65535, &number))

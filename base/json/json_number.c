@@ -5,17 +5,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/text.h"
+
 /* Exponents stop counting here: far beyond what any text's digits can make up for. */
 #define EXPONENT_CAP INT64_C(1000000000000)
 
-static inline bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 static inline const char *digits(const char *p)
 {
-	while (is_digit(*p))
+	while (text_is_digit(*p))
 		p++;
 	return p;
 }
@@ -26,11 +23,11 @@ const char *json_number_end(const char *p, const char **ret_tail, const char **r
 
 	if (*p == '-')
 		p++;
-	if (!is_digit(*p))
+	if (!text_is_digit(*p))
 		goto missing;
 	p = *p == '0' ? p + 1 : digits(p + 1);
 	if (*p == '.') {
-		if (!is_digit(*++p))
+		if (!text_is_digit(*++p))
 			goto missing;
 		p = digits(p);
 	}
@@ -39,7 +36,7 @@ const char *json_number_end(const char *p, const char **ret_tail, const char **r
 		p++;
 		if (*p == '+' || *p == '-')
 			p++;
-		if (!is_digit(*p))
+		if (!text_is_digit(*p))
 			goto missing;
 		p = digits(p);
 	}
@@ -85,7 +82,7 @@ bool json_number_finite(const char *p, const char *tail, const char *end)
 	for (; p < tail && !(first && point); p++) {
 		if (*p == '.')
 			point = true;
-		if (!is_digit(*p))
+		if (!text_is_digit(*p))
 			continue;
 		if (!first && *p != '0')
 			first = p;

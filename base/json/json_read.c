@@ -10,6 +10,7 @@
 #include "base/json/json_pass.h"
 #include "base/json/json_scan.h"
 #include "base/json/json_string.h"
+#include "base/text.h"
 
 /* Where a pass is. Only inlined functions are given its address, so that it stays in registers:
  * this is most of the reader's speed. */
@@ -243,7 +244,7 @@ INLINE bool read_scalar(const struct json_pass *r, struct spot *s)
 	case 'n':
 		return read_word(r, s, "null", 4, JSON_NULL);
 	default:
-		if (c == '-' || (c >= '0' && c <= '9'))
+		if (c == '-' || text_is_digit(c))
 			return read_number(r, s);
 		return json_expected(&r->src, s->text + s->p, "a value");
 	}

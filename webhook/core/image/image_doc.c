@@ -86,8 +86,7 @@ static bool is_plain(struct slice name)
 		if (slice_is(name, others[i]))
 			return false;
 	for (size_t i = 0; i < name.len; i++)
-		if ((name.at[i] < 'a' || name.at[i] > 'z') &&
-			(name.at[i] < '0' || name.at[i] > '9'))
+		if (!text_is_lower_alnum(name.at[i]))
 			return false;
 	return name.len > 0;
 }

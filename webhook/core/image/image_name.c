@@ -39,7 +39,7 @@ static bool host_is_good(struct slice host)
 		if (!text_is_lower_alnum(host.at[i]) && host.at[i] != '-' && host.at[i] != '.')
 			return false;
 	for (size_t i = name + 1; i < host.len; i++)
-		if (host.at[i] < '0' || host.at[i] > '9')
+		if (!text_is_digit(host.at[i]))
 			return false;
 	return true;
 }

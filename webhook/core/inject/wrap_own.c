@@ -211,7 +211,7 @@ static struct own own_options(struct own_words line, const struct profile_option
 static bool is_figure(struct slice s)
 {
 	for (size_t i = 0; i < s.len; i++)
-		if ((s.at[i] < '0' || s.at[i] > '9') && s.at[i] != '.')
+		if (!text_is_digit(s.at[i]) && s.at[i] != '.')
 			return false;
 	return s.len > 0;
 }

@@ -19,7 +19,7 @@ const struct profile *config_profile(const struct config *c, struct slice name)
 static bool all_digits(struct slice s)
 {
 	for (size_t i = 0; i < s.len; i++)
-		if (s.at[i] < '0' || s.at[i] > '9')
+		if (!text_is_digit(s.at[i]))
 			return false;
 	return s.len > 0;
 }

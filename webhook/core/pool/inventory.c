@@ -20,7 +20,7 @@ enum address_family inventory_family(const char *address)
 
 	if (p[0] == '[')
 		return FAMILY_V6;
-	while ((*p >= '0' && *p <= '9') || *p == '.')
+	while (text_is_digit(*p) || *p == '.')
 		p++;
 	return *p && *p != ':' ? FAMILY_EITHER : FAMILY_V4;
 }
