@@ -31,6 +31,14 @@ FIXTURE(tear_down)
 	return 0;
 }
 
+static void begin_call(void)
+{
+	arena_release(&used);
+	arena_init(&used, 1 << 22);
+	fix.answer = (struct claim_answer){0};
+	err_clear(&fix.e);
+}
+
 static void asks(const char *uid, const char *text)
 {
 	demand_init(&demand, &fix.a, text, NULL, NULL, false);
@@ -41,10 +49,7 @@ static void asks(const char *uid, const char *text)
 		.plan_hash = 5,
 		.grace_s = 7,
 		.deadline_ms = clock_ms() + 5000};
-	arena_release(&used);
-	arena_init(&used, 1 << 22);
-	fix.answer = (struct claim_answer){0};
-	err_clear(&fix.e);
+	begin_call();
 }
 
 /* One call whose n-th allocation fails. */
@@ -186,7 +191,7 @@ TEST(a_picture_of_the_pool)
 			struct pool_view v;
 			int rc;
 
-			asks("u2", BOTH);
+			begin_call();
 			oom_begin_here(n, OOM_ONE);
 			rc = l->ops->view(l, with_claims, &used, &v, &fix.e);
 			failed = oom_end();
@@ -208,7 +213,7 @@ static void look(size_t others, size_t gpus, bool exactly)
 	struct pool_view v;
 	int rc;
 
-	asks("u2", BOTH);
+	begin_call();
 	rc = l->ops->view(l, true, &used, &v, &fix.e);
 	if (rc != 0 && !exactly) {
 		assert_int_equal(rc, ERR_NOMEM);
@@ -279,6 +284,16 @@ static void begin_told(const char *letters)
 	kube_store_hush(fix.store);
 }
 
+/* Another replica, over these servers and i, which has so many small GPUs; 0: it is not there. */
+static void begin_anew(const char *letters, unsigned small)
+{
+	ledger_fixture_release(&fix);
+	ledger_fixture_init(&fix);
+	if (small > 0)
+		kube_store_server(fix.store, "i", small, 100, "");
+	begin_told(letters);
+}
+
 TEST(a_server_that_comes_and_goes)
 {
 	bool failed = true;
@@ -298,24 +313,18 @@ TEST(a_server_that_comes_and_goes)
 	}
 }
 
-/* A replica of its own for each allocation that fails, until none does, over so many servers and
- * GPUs of theirs. */
-static void come(const char *letters, size_t gpus)
+/* A replica of its own for each allocation that fails, until none does. */
+static void come(const char *letters, unsigned small)
 {
 	bool failed = true;
 
 	for (long n = 0; failed; n++) {
 		char *text;
 
-		ledger_fixture_release(&fix);
-		ledger_fixture_init(&fix);
 		failed = false;
-		if (gpus > strlen(letters))
-			kube_store_server(
-				fix.store, "i", (unsigned)(gpus - strlen(letters)), 100, "");
-		begin_told(letters);
+		begin_anew(letters, small);
 		text = server_text(1);
-		told(KUBE_PUT, text, gpus, 1, n, &failed);
+		told(KUBE_PUT, text, strlen(letters) + small, 1, n, &failed);
 		free(text);
 	}
 }
@@ -324,13 +333,6 @@ TEST(the_first_server)
 {
 	ledger_fixture_begin(&fix);
 	come("", 0);
-}
-
-static void begin_anew(void)
-{
-	ledger_fixture_release(&fix);
-	ledger_fixture_init(&fix);
-	begin_told("");
 }
 
 /* There may have been no room for the first server, and memory lacks again where a look would make
@@ -347,14 +349,14 @@ static bool comes_without(long n)
 		bool good;
 		int rc;
 
-		begin_anew();
+		begin_anew("", 0);
 		text = server_text(2);
 		lacked = false;
 		good = tell(KUBE_PUT, text, n, &lacked);
 		free(text);
 		if (!good || !lacked)
 			return lacked;
-		asks("u2", BOTH);
+		begin_call();
 		oom_begin_here(m, OOM_ONE);
 		rc = fix.r.ledger->ops->view(fix.r.ledger, true, &used, &v, &fix.e);
 		failed = oom_end();
@@ -381,7 +383,7 @@ TEST(a_look_for_which_memory_lacks_too)
 TEST(lists_that_grow)
 {
 	ledger_fixture_begin(&fix);
-	come("abcdefgh", 65);
+	come("abcdefgh", 57);
 }
 
 TESTS_BETWEEN(set_up, tear_down, a_claim_that_is_taken, a_claim_that_stands, a_pool_that_is_full,

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test: the n-th allocation fails, for each n, while a replica that does not lead looks at who
  * waits: people are told all, or nothing. Linked with --wrap for malloc, calloc and realloc. */
-#define _GNU_SOURCE
-#include <pthread.h>
-
 #include "test/unit/api_fixture.h"
 #include "test/unit/oom_wrap.h"
 #include "test/unit/test.h"
@@ -31,9 +28,6 @@ static int handle(void *ctx, const struct api_request *req, struct api_reply *re
 	return 0;
 }
 
-/* This thread's name; those that play the API server have another. */
-#define ASKS "asks"
-
 /* What is told where the n-th allocation of this thread fails; *failed: it has one. */
 static char *told(struct kube *kube, long n, bool *failed)
 {
@@ -45,7 +39,7 @@ static char *told(struct kube *kube, long n, bool *failed)
 	waiting_look_init(&look);
 	look.kube = kube;
 	arena_init(&arena, 1 << 20);
-	oom_begin_in(ASKS, n, OOM_ONE);
+	oom_begin_here(n, OOM_ONE);
 	s = waiting_look_tell(&look, &arena);
 	*failed = oom_end();
 	text = s.at ? strndup(s.at, s.len) : NULL;
@@ -62,7 +56,6 @@ TEST(all_or_nothing)
 	bool failed = true;
 	char *all;
 
-	assert_int_equal(pthread_setname_np(pthread_self(), ASKS), 0);
 	api_config(api, &config);
 	assert_int_equal(kube_new(&config, &kube, NULL), 0);
 	all = told(kube, -1, &failed);
